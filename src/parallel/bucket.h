@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bucket: the one mechanism of data parallelism. A bucket is a range of the span, some
+ * consecutive whole blocks or a part of one block. It counts which of its parameters are ready in a
+ * step; when all are, it is full and its gradients are reduced while the backward pass goes on.
+ * Buckets start in one fixed order on every rank (backward order of the span), never in order of
+ * readiness.
+ *
+ * ZeRO's stages differ only in which of a bucket's three states (gradients, optimizer state,
+ * parameters) is sharded over dp; stage 0 shards none and reduces by all-reduce.
+ */
+#ifndef CADRE_PARALLEL_BUCKET_H
+#define CADRE_PARALLEL_BUCKET_H
+
+#include "comm/comm.h"
+
+typedef struct cadre_bucket_range {
+    int64_t first, end;         /* elements of the span */
+    int first_param, end_param; /* ids in it */
+} cadre_bucket_range;
+
+typedef struct cadre_buckets cadre_buckets;
+
+/* What buckets are made over: parameters in span order. */
+typedef struct cadre_bucket_item {
+    int64_t offset, count; /* in the span; ranges run to the next item's offset */
+    int block;             /* items of one block stay together where they fit */
+    bool wanted;           /* false: frozen, never becomes ready, has no gradient */
+} cadre_bucket_item;
+
+/* Cuts the items into buckets, from the last block to the first: at most `bytes` each (one item may
+ * exceed it and is then alone), the first to become ready at most `first_bytes`. `gradients` is the
+ * span's array, from cadre_comm_alloc or not. `length` elements in all. Items, comm and gradients
+ * are borrowed. */
+cadre_status cadre_buckets_open(cadre_buckets **ret_buckets, cadre_comm *comm,
+                                const cadre_bucket_item *items, int count, int64_t length,
+                                cadre_dtype dtype, void *gradients, int64_t bytes,
+                                int64_t first_bytes, bool overlap);
+int cadre_buckets_count(const cadre_buckets *b);
+const cadre_bucket_range *cadre_buckets_range(const cadre_buckets *b,
+                                              int i); /* in order of start */
+/* A step: nothing is ready. */
+void cadre_buckets_begin(cadre_buckets *b);
+/* Item `i` is complete on this rank: starts the buckets that are full and whose turn it is. Local;
+ * any thread when the caller locks. */
+cadre_status cadre_buckets_ready(cadre_buckets *b, int item);
+/* Collective. Starts what is left (without overlap: all), waits for all; the gradients are then
+ * sums over the ranks. An item that was wanted and never became ready: CADRE_EUSAGE, `*ret_missing`
+ * is its index. */
+cadre_status cadre_buckets_wait(cadre_buckets *b, cadre_deadline deadline, int *ret_missing);
+void cadre_buckets_close(cadre_buckets **b);
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A model trained by many ranks in step: the context that joins model, mesh, communicator, buckets
+ * and optimizer, and the executor of a step. It owns values, gradients and optimizer state.
+ *
+ *   open -> draw (or values from a checkpoint) -> step, step, ... -> close
+ */
+#ifndef CADRE_PARALLEL_PARALLEL_H
+#define CADRE_PARALLEL_PARALLEL_H
+
+#include "base/alloc.h"
+#include "comm/comm.h"
+#include "comm/mesh.h"
+#include "nn/model.h"
+#include "optim/optim.h"
+#include "parallel/settings.h"
+#include "parallel/span.h"
+
+typedef struct cadre_parallel cadre_parallel;
+
+/* Collective over `world`. All are borrowed. On a meta queue nothing is allocated, sizes are
+ * counted (cadre_parallel_bytes). The ranks must hold the same model (a hash of names and shapes is
+ * compared). */
+cadre_status cadre_parallel_open(cadre_parallel **ret_parallel, cadre_comm *world,
+                                 const cadre_model *model, cadre_queue *queue,
+                                 const cadre_parallel_cfg *cfg, const cadre_optim_cfg *optim);
+/* Local: draws every parameter's start, from (seed, name, element). Optimizer state to zero. */
+cadre_status cadre_parallel_draw(cadre_parallel *p);
+
+/* The micro-batches of a step, asked for in order. The pass's tensors must live until the next
+ * call. */
+typedef struct cadre_micro_source {
+    void *self;
+    cadre_status (*next)(void *self, int64_t micro, cadre_pass *ret_pass);
+} cadre_micro_source;
+
+enum { CADRE_VOTES = 4 };
+
+typedef struct cadre_step_result {
+    double loss;      /* mean over all valid tokens of all ranks, before the update */
+    double count;     /* of them */
+    double grad_norm; /* of the mean gradient, before clipping */
+    double lr;
+    bool skipped;           /* optim.nonfinite=skip: no update was made */
+    char nonfinite[192];    /* which parameter and rank, when grad_norm is not finite; "" */
+    bool vote[CADRE_VOTES]; /* whether any rank voted so */
+    int64_t step_ns, comm_ns, exposed_ns, data_ns; /* this rank's */
+} cadre_step_result;
+
+/* Collective over the world: one optimizer step number `step` (1-based) over `micros` micro-batches
+ * of this rank. A rank without data gives micro-batches whose labels are all -1, or micros = 0.
+ * `vote`: this rank's votes (signals), joined by "any". When a value is not finite and
+ * optim.nonfinite=stop: CADRE_ENUMERIC on all ranks naming parameter, rank and step; nothing was
+ * updated. */
+cadre_status cadre_parallel_step(cadre_parallel *p, const cadre_micro_source *source,
+                                 int64_t micros, int64_t step, const bool vote[CADRE_VOTES],
+                                 cadre_step_result *ret_result);
+
+/* Collective: are all parameters the same bits on every rank? The first that differs is named with
+ * rank and step (CADRE_EINTERNAL). */
+cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step);
+/* Local: one hash over all parameters (names and bits, in order): the same on every layout that
+ * holds the same weights. */
+uint64_t cadre_parallel_hash(const cadre_parallel *p);
+
+/* For forward passes of one's own (evaluation): a tape over this context's parameters, without
+ * gradients. */
+cadre_status cadre_parallel_tape(cadre_parallel *p, cadre_tape **ret_tape);
+
+/* Arrays of parameter `id` (dims as in the model): values, gradient (sums over all ranks after a
+ * step, unscaled), optimizer state k. NULL where there is none (frozen). */
+void *cadre_parallel_value(cadre_parallel *p, int id);
+void *cadre_parallel_gradient(cadre_parallel *p, int id);
+void *cadre_parallel_state(cadre_parallel *p, int id, int k);
+bool cadre_parallel_frozen(const cadre_parallel *p, int id);
+const cadre_optimizer *cadre_parallel_optimizer(const cadre_parallel *p);
+
+const cadre_mesh *cadre_parallel_mesh(const cadre_parallel *p);
+const cadre_span *cadre_parallel_span(const cadre_parallel *p);
+int cadre_parallel_bucket_count(const cadre_parallel *p);
+/* Bytes by category: what open allocated or would, plus the tape's peak seen so far (activations).
+ */
+void cadre_parallel_bytes(const cadre_parallel *p, int64_t ret_bytes[CADRE_MEM_KINDS]);
+/* Payload bytes all-reduced over dp a step. */
+int64_t cadre_parallel_traffic(const cadre_parallel *p);
+void cadre_parallel_close(cadre_parallel **p);
+
+/* Global norm (parallel/clip.c): f64 sum of squares of chunks of CADRE_CHUNK elements, joined along
+ * the tree T. */
+void cadre_chunk_squares(const void *values, cadre_dtype dtype, int64_t first_chunk, int64_t chunks,
+                         double *ret_squares, cadre_pool *pool);
+double cadre_tree_sum(const double *values, int64_t n); /* along T; 0 for n = 0 */
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tensor itself: a data type, a shape and an address. It owns nothing; whoever made it (a
+ * tape's arena, a batch, a test) owns the memory.
+ */
+#ifndef CADRE_TENSOR_TENSOR_H
+#define CADRE_TENSOR_TENSOR_H
+
+#include <cadre/tensor.h>
+
+#include "base/status.h"
+
+struct cadre_tensor {
+    cadre_dtype dtype;
+    cadre_dims dims;
+    void *data; /* 64-byte aligned where we allocate; NULL on meta */
+    int32_t id; /* place on its tape, -1: on none */
+};
+
+int64_t cadre_count(const cadre_tensor *t); /* elements */
+size_t cadre_tensor_bytes(const cadre_tensor *t);
+/* A tensor seen as a matrix: the last dim is columns, all before it are rows (a scalar is 1 x 1).
+ */
+int64_t cadre_rows(const cadre_tensor *t);
+int64_t cadre_columns(const cadre_tensor *t);
+bool cadre_dims_equal(const cadre_dims *a, const cadre_dims *b);
+char *cadre_dims_text(char *ret_text, size_t room, const cadre_dims *dims); /* "(4, 64, 128)" */
+float cadre_bf16_to_f32(uint16_t x);
+uint16_t cadre_f32_to_bf16(float x); /* to nearest, ties to even; NaN stays NaN */
+
+#endif
