@@ -7,6 +7,7 @@
 #ifndef CADRE_TRAIN_RUN_H
 #define CADRE_TRAIN_RUN_H
 
+#include "base/file.h"
 #include "comm/comm.h"
 #include "data/corpus.h"
 #include "data/sampler.h"
@@ -77,6 +78,9 @@ typedef struct cadre_observer {
     void (*eval_progress)(void *self, int64_t done, int64_t of);
     cadre_status (*saved)(void *self, const char *path, int64_t step);
     cadre_status (*end)(void *self, const cadre_end_report *report);
+    /* On every rank, in the loop's thread: right before step `step` begins, and with step 0 when the
+     * last one is over. */
+    cadre_status (*rank_trace)(void *self, const cadre_run *run, int rank, int64_t step);
 } cadre_observer;
 
 /* Signals arrive as flags that the caller sets (cli's handlers); the library installs none. 0 none,
