@@ -1,0 +1,2 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+typedef int cadre_room_is_empty_insight;
