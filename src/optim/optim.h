@@ -47,11 +47,17 @@ extern const int cadre_optimizer_count;
 
 /* Learning rate of step `step` (1-based), a function of the step alone: warm-up line to lr over
  * warmup_steps, then the schedule down to min_lr at decay_steps. nanoGPT's formula: at step s
- * (0-based there) of warm-up lr x (s + 1) / (warmup + 1). */
+ * (0-based there) of warm-up lr x (s + 1) / (warmup + 1). Schedule "step": x 0.1 from half of
+ * decay_steps, x 0.01 from three quarters; min_lr plays no part there nor in "constant". */
 double cadre_lr_at(const cadre_optim_cfg *cfg, int64_t step);
 /* Fills derived values into the settings: optim.lr by kind (refused when it has to be given),
- * min_lr = lr / 10, warmup_steps = min(100, train steps / 10), decay_steps = train steps; applies
- * scale_lr (lr x batch / base_batch or its square root). */
+ * min_lr = lr / 10, warmup_steps = min(100, train steps / 10), decay_steps = train steps; refuses
+ * what cannot be (a kind that is not built, nesterov without momentum, scale_lr without
+ * base_batch). The settings keep the learning rate as given: `cadre_optim_scale` comes after fill.
+ */
 cadre_status cadre_optim_resolve(cadre_settings *set, int64_t train_steps, int64_t batch);
+/* Applies optim.scale_lr to the filled struct: lr and min_lr x batch / base_batch (linear) or its
+ * square root. Once a fill. */
+void cadre_optim_scale(cadre_optim_cfg *cfg, int64_t batch);
 
 #endif
