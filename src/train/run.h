@@ -78,8 +78,8 @@ typedef struct cadre_observer {
     void (*eval_progress)(void *self, int64_t done, int64_t of);
     cadre_status (*saved)(void *self, const char *path, int64_t step);
     cadre_status (*end)(void *self, const cadre_end_report *report);
-    /* On every rank, in the loop's thread: right before step `step` begins, and with step 0 when the
-     * last one is over. */
+    /* On every rank, in the loop's thread: right before step `step` begins, and with step 0 when
+     * the last one is over. */
     cadre_status (*rank_trace)(void *self, const cadre_run *run, int rank, int64_t step);
 } cadre_observer;
 
