@@ -90,11 +90,9 @@ cadre_status cadre_checkpoint_find(const char *path, char ret_path[CADRE_PATH],
         if (!st) strcpy(ret_path, one);
         return st;
     }
-    return count == 0 ? CADRE_FAIL(CADRE_EDATA, "%s holds no checkpoint", path)
-                      : CADRE_FAIL(CADRE_EDATA,
-                                   "%s holds no complete checkpoint; %d are damaged, the "
-                                   "oldest: %s",
-                                   path, count, cadre_error_text());
+    CADRE_CHECK(count > 0, CADRE_EDATA, "%s holds no checkpoint", path);
+    return cadre_error_prefix(
+        st, "%s holds no complete checkpoint (%d damaged); the oldest: ", path, count);
 }
 
 /* ---- which to remove ---- */
@@ -149,9 +147,9 @@ cadre_status cadre_checkpoint_prune(const char *folder, int64_t keep) {
     int64_t *steps = NULL, kept = 0;
     candidate *all = NULL;
     int count = 0;
-    CADRE_TRY(remove_leftovers(folder));
     CADRE_TRY(cadre_checkpoint_list(folder, holder, &steps, &count));
-    cadre_status st = cadre_alloc_array(&all, CADRE_MEM_OTHER, count, sizeof *all);
+    cadre_status st = remove_leftovers(holder);
+    if (!st) st = cadre_alloc_array(&all, CADRE_MEM_OTHER, count, sizeof *all);
     for (int i = 0; !st && i < count; i++)
         look_at(cadre_checkpoint_name(path, holder, steps[i]), &all[i]);
     int best = st ? -1 : best_of(all, count);
