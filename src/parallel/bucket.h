@@ -39,15 +39,29 @@ cadre_status cadre_buckets_open(cadre_buckets **ret_buckets, cadre_comm *comm,
 int cadre_buckets_count(const cadre_buckets *b);
 const cadre_bucket_range *cadre_buckets_range(const cadre_buckets *b,
                                               int i); /* in order of start */
-/* A step: nothing is ready. */
-void cadre_buckets_begin(cadre_buckets *b);
-/* Item `i` is complete on this rank: starts the buckets that are full and whose turn it is. Local;
- * any thread when the caller locks. */
+/* `fn` is called with the index of each bucket right before it starts: all its items are complete
+ * and still this rank's own. */
+typedef void cadre_bucket_fn(void *self, int bucket);
+void cadre_buckets_on_start(cadre_buckets *b, cadre_bucket_fn *fn, void *self);
+/* A step: nothing is ready. `held`: nothing starts before cadre_buckets_release (when buckets of
+ * another type come first in the fixed order). */
+void cadre_buckets_begin(cadre_buckets *b, bool held);
+cadre_status cadre_buckets_release(cadre_buckets *b);
+/* Item `i` is complete on this rank: starts the buckets that are full and whose turn it is. Twice
+ * in a step, or for one that is not wanted, is CADRE_EUSAGE. Local; any thread when the caller
+ * locks.
+ */
 cadre_status cadre_buckets_ready(cadre_buckets *b, int item);
 /* Collective. Starts what is left (without overlap: all), waits for all; the gradients are then
  * sums over the ranks. An item that was wanted and never became ready: CADRE_EUSAGE, `*ret_missing`
  * is its index. */
 cadre_status cadre_buckets_wait(cadre_buckets *b, cadre_deadline deadline, int *ret_missing);
+/* Local. Have all been started in this step? Is one of them still travelling, as far as is known?
+ */
+bool cadre_buckets_all_started(const cadre_buckets *b);
+bool cadre_buckets_in_flight(const cadre_buckets *b);
+/* Local. Was item `i` made ready in this step? */
+bool cadre_buckets_is_ready(const cadre_buckets *b, int item);
 void cadre_buckets_close(cadre_buckets **b);
 
 #endif

@@ -42,6 +42,7 @@ typedef struct cadre_step_result {
     double grad_norm; /* of the mean gradient, before clipping */
     double lr;
     bool skipped;           /* optim.nonfinite=skip: no update was made */
+    int64_t skipped_steps;  /* so far, since open, this one included */
     char nonfinite[192];    /* which parameter and rank, when grad_norm is not finite; "" */
     bool vote[CADRE_VOTES]; /* whether any rank voted so */
     int64_t step_ns, comm_ns, exposed_ns, data_ns; /* this rank's */
@@ -49,9 +50,11 @@ typedef struct cadre_step_result {
 
 /* Collective over the world: one optimizer step number `step` (1-based) over `micros` micro-batches
  * of this rank. A rank without data gives micro-batches whose labels are all -1, or micros = 0.
- * `vote`: this rank's votes (signals), joined by "any". When a value is not finite and
+ * `vote`: this rank's votes (signals), joined by "any"; NULL: none. When a value is not finite and
  * optim.nonfinite=stop: CADRE_ENUMERIC on all ranks naming parameter, rank and step; nothing was
- * updated. */
+ * updated. A step in which nothing counts on any rank (count 0) has loss and norm 0 and updates
+ * nothing. A rank that fails by itself (its source, its memory) announces it, so that its peers
+ * fail at once. On a meta queue: records forward and backward, counts, and that is all. */
 cadre_status cadre_parallel_step(cadre_parallel *p, const cadre_micro_source *source,
                                  int64_t micros, int64_t step, const bool vote[CADRE_VOTES],
                                  cadre_step_result *ret_result);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Are the weights the same bits everywhere? One XXH3 a parameter, gathered and compared. Also the
+ * one hash over all of them.
+ */
+#include "parallel/check.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "parallel/context.h"
+
+/* The hash most ranks have for entry `i`; of several as frequent ones, the lowest rank's. */
+static int64_t usual(const int64_t *all, int ranks, int entries, int i) {
+    int most = 0;
+    int64_t best = all[i];
+    for (int r = 0; r < ranks; r++) {
+        int same = 0;
+        for (int other = 0; other < ranks; other++)
+            same += all[(int64_t)other * entries + i] == all[(int64_t)r * entries + i];
+        if (same <= most) continue;
+        most = same;
+        best = all[(int64_t)r * entries + i];
+    }
+    return best;
+}
+
+cadre_status cadre_compare_hashes(cadre_comm *comm, const int64_t *mine, int entries,
+                                  const char *name, int *ret_entry, int *ret_rank) {
+    int ranks = cadre_comm_size(comm);
+    int64_t *all = NULL;
+    *ret_entry = *ret_rank = -1;
+    CADRE_TRY(cadre_alloc_array(&all, CADRE_MEM_BUCKETS, (int64_t)ranks * entries, sizeof *all));
+    cadre_status st = cadre_all_gather(comm, mine, all, entries, CADRE_I64, name, NULL);
+    for (int i = 0; i < entries && !st && *ret_rank < 0; i++) {
+        bool same = true;
+        for (int r = 1; r < ranks && same; r++) same = all[(int64_t)r * entries + i] == all[i];
+        if (same) continue;
+        int64_t most = usual(all, ranks, entries, i);
+        *ret_entry = i;
+        for (int r = 0; r < ranks && *ret_rank < 0; r++)
+            if (all[(int64_t)r * entries + i] != most) *ret_rank = r;
+    }
+    cadre_free(&all);
+    return st;
+}
+
+typedef struct hashing {
+    cadre_parallel *p;
+    int64_t *to;
+} hashing;
+
+static void hash_range(void *arg, int64_t begin, int64_t end, int worker) {
+    (void)worker;
+    const hashing *h = arg;
+    const cadre_span *span = &h->p->span;
+    for (int64_t id = begin; id < end; id++)
+        h->to[id] =
+            (int64_t)cadre_hash(cadre_parallel_value(h->p, (int)id),
+                                (size_t)span->param[id].count * cadre_dtype_size(span->dtype), 0);
+}
+
+cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step) {
+    int64_t *mine = NULL;
+    int id, rank;
+    if (p->queue->meta) return CADRE_OK;
+    CADRE_TRY(cadre_alloc_array(&mine, CADRE_MEM_BUCKETS, p->span.params, sizeof *mine));
+    hashing h = {p, mine};
+    cadre_pool_for(p->queue->pool, p->span.params, 1, hash_range, &h);
+    cadre_status st =
+        cadre_compare_hashes(p->world, mine, p->span.params, "parameter hashes", &id, &rank);
+    cadre_free(&mine);
+    CADRE_TRY(st);
+    CADRE_CHECK(rank < 0, CADRE_EINTERNAL,
+                "after step %" PRId64
+                ": parameter %s of rank %d differs from the other ranks'; all ranks should hold "
+                "the same bits",
+                step, p->span.param[id].name, rank);
+    return CADRE_OK;
+}
+
+uint64_t cadre_parallel_hash(const cadre_parallel *p) {
+    uint64_t hash = 0;
+    size_t size = cadre_dtype_size(p->span.dtype);
+    for (int id = 0; id < p->span.params && p->values; id++) {
+        const cadre_span_param *at = &p->span.param[id];
+        const char *values = (const char *)p->values + (size_t)at->offset * size;
+        hash = cadre_hash(at->name, strlen(at->name), hash);
+        hash = cadre_hash(values, (size_t)at->count * size, hash);
+    }
+    return hash;
+}

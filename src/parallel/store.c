@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a tape reaches the parameters of a context: an address is a base plus the parameter's place
+ * in the span. Gradients accumulate over the micro-batches of a step: the first use overwrites.
+ */
+#include "parallel/context.h"
+
+enum { PROGRESS_NS = 200000 }; /* communication's turn between two operations, at most about */
+
+static char *at_offset(void *base, const cadre_span *span, int id) {
+    return (char *)base + (size_t)span->param[id].offset * cadre_dtype_size(span->dtype);
+}
+
+void *cadre_parallel_value(cadre_parallel *p, int id) {
+    return p->values ? at_offset(p->values, &p->span, id) : NULL;
+}
+
+void *cadre_parallel_gradient(cadre_parallel *p, int id) {
+    return p->gradients && !p->span.param[id].frozen ? at_offset(p->gradients, &p->span, id) : NULL;
+}
+
+void *cadre_parallel_state(cadre_parallel *p, int id, int k) {
+    if (k < 0 || k >= CADRE_OPTIM_STATES || !p->state[k] || p->span.param[id].frozen) return NULL;
+    return at_offset(p->state[k], &p->span, id);
+}
+
+static void *value(void *self, const cadre_parameter *param) {
+    return cadre_parallel_value(self, param->id);
+}
+
+static void *gradient(void *self, const cadre_parameter *param, bool *ret_add) {
+    cadre_parallel *p = self;
+    static char wanted; /* on meta: an address that is not NULL and that no kernel touches */
+    if (p->span.param[param->id].frozen) return NULL;
+    *ret_add = p->written[param->id] == p->serial;
+    p->written[param->id] = p->serial;
+    return p->queue->meta ? &wanted : cadre_parallel_gradient(p, param->id);
+}
+
+static cadre_status ready(void *self, const cadre_parameter *param) {
+    cadre_parallel *p = self;
+    int item = p->param_item[param->id];
+    if (item < 0 || !p->last_micro || p->queue->meta) return CADRE_OK;
+    return cadre_buckets_ready(p->buckets, item);
+}
+
+static cadre_status between(void *self) {
+    cadre_parallel *p = self;
+    if (!cadre_buckets_in_flight(p->buckets)) return CADRE_OK;
+    return cadre_comm_progress(p->world, PROGRESS_NS);
+}
+
+static void *no_gradient(void *self, const cadre_parameter *param, bool *ret_add) {
+    (void)self;
+    (void)param;
+    *ret_add = false;
+    return NULL;
+}
+
+void cadre_parallel_stores(cadre_parallel *p) {
+    p->training = (cadre_param_store){
+        .self = p, .value = value, .gradient = gradient, .ready = ready, .between = between};
+    p->reading = (cadre_param_store){.self = p, .value = value, .gradient = no_gradient};
+}
+
+cadre_status cadre_parallel_tape(cadre_parallel *p, cadre_tape **ret_tape) {
+    return cadre_tape_open(ret_tape, p->queue, &p->reading, p->span.dtype);
+}
+
+typedef struct scan {
+    const void *gradients;
+    cadre_dtype dtype;
+    int64_t first;
+    bool bad; /* set by any worker, to the one value */
+} scan;
+
+static void scan_range(void *arg, int64_t begin, int64_t end, int worker) {
+    (void)worker;
+    scan *s = arg;
+    if (cadre_any_nonfinite(s->gradients, s->dtype, s->first + begin, end - begin))
+        __atomic_store_n(&s->bad, true, __ATOMIC_RELAXED);
+}
+
+void cadre_parallel_scan(void *self, int bucket) {
+    cadre_parallel *p = self;
+    const cadre_bucket_range *r = cadre_buckets_range(p->buckets, bucket);
+    scan s = {p->gradients, p->span.dtype, r->first, false};
+    if (p->bad_param >= 0) return;
+    cadre_pool_for(p->queue->pool, r->end - r->first, 64 * CADRE_CHUNK, scan_range, &s);
+    if (!s.bad) return;
+    /* Backward order: where a value first left the finite numbers on its way back. */
+    for (int i = r->end_param - 1; i >= r->first_param && p->bad_param < 0; i--)
+        if (cadre_any_nonfinite(p->gradients, p->span.dtype, p->item[i].offset, p->item[i].count))
+            p->bad_param = p->item_param[i];
+}
