@@ -9,6 +9,7 @@
 
 #include "base/status.h"
 #include "checkpoint/checkpoint.h"
+#include "train/resolve.h"
 #include "train/run.h"
 
 static bool exists(const char *path) {
@@ -28,12 +29,16 @@ static cadre_status next_free(const char *dir, const char *name, char *ret_folde
     return CADRE_OK;
 }
 
-static cadre_status step_of(const char *checkpoint, int64_t *ret_step) {
+/* The step of a checkpoint, and that it is one of this run. */
+static cadre_status step_of(const cadre_settings *set, const char *checkpoint, int64_t *ret_step) {
     cadre_checkpoint *c = NULL;
     CADRE_TRY(cadre_checkpoint_open(&c, checkpoint, false));
-    *ret_step = cadre_checkpoint_head_of(c)->step;
+    const cadre_checkpoint_head *head = cadre_checkpoint_head_of(c);
+    cadre_status st = CADRE_OK;
+    if (head->settings) st = cadre_settings_check_resume(set, head->settings, checkpoint);
+    if (!st) *ret_step = head->step;
     cadre_checkpoint_close(&c);
-    return CADRE_OK;
+    return st;
 }
 
 static void remark(cadre_run_place *place, const char *text) {
@@ -43,10 +48,10 @@ static void remark(cadre_run_place *place, const char *text) {
 
 /* Continue from `place->checkpoint`, or finished already. `steps` < 0: not known before the data
  * are read (train.epochs); the run itself finds out then. */
-static cadre_status go_on(cadre_run_place *place, int64_t steps) {
+static cadre_status go_on(const cadre_settings *set, int64_t steps, cadre_run_place *place) {
     char text[CADRE_PATH + 256];
     int64_t step = 0;
-    CADRE_TRY(step_of(place->checkpoint, &step));
+    CADRE_TRY(step_of(set, place->checkpoint, &step));
     place->resume = true;
     place->finished = steps >= 0 && step >= steps;
     if (place->finished)
@@ -61,8 +66,8 @@ static cadre_status go_on(cadre_run_place *place, int64_t steps) {
     return CADRE_OK;
 }
 
-static cadre_status from_path(const char *path, const char *dir, const char *name, int64_t steps,
-                              cadre_run_place *place) {
+static cadre_status from_path(const cadre_settings *set, const char *path, const char *dir,
+                              const char *name, int64_t steps, cadre_run_place *place) {
     char home[CADRE_PATH], newest[CADRE_PATH];
     CADRE_TRY(cadre_checkpoint_find(path, place->checkpoint, NULL));
     cadre_join(home, sizeof home, dir, name);
@@ -77,7 +82,7 @@ static cadre_status from_path(const char *path, const char *dir, const char *nam
         snprintf(place->folder, sizeof place->folder, "%s", home);
     else
         CADRE_TRY(next_free(dir, name, place->folder));
-    CADRE_TRY(go_on(place, steps));
+    CADRE_TRY(go_on(set, steps, place));
     if (!ours && !place->finished) {
         snprintf(place->said, sizeof place->said, "continuing from %.450s; writing to %.450s",
                  place->checkpoint, place->folder);
@@ -85,8 +90,8 @@ static cadre_status from_path(const char *path, const char *dir, const char *nam
     return CADRE_OK;
 }
 
-static cadre_status from_auto(const char *dir, const char *name, int64_t steps,
-                              cadre_run_place *place) {
+static cadre_status from_auto(const cadre_settings *set, const char *dir, const char *name,
+                              int64_t steps, cadre_run_place *place) {
     cadre_text skipped = {0};
     cadre_join(place->folder, sizeof place->folder, dir, name);
     cadre_status st = cadre_checkpoint_find(place->folder, place->checkpoint, &skipped);
@@ -96,7 +101,7 @@ static cadre_status from_auto(const char *dir, const char *name, int64_t steps,
         remark(place, skipped.at);
     }
     cadre_text_free(&skipped);
-    if (!st) return go_on(place, steps);
+    if (!st) return go_on(set, steps, place);
     place->checkpoint[0] = '\0';
     char old[CADRE_PATH], text[1024];
     snprintf(old, sizeof old, "%s", place->folder);
@@ -119,7 +124,7 @@ cadre_status cadre_run_folder(const cadre_settings *set, cadre_run_place *ret_pl
     cadre_join(home, sizeof home, c.run.dir, c.run.name);
     bool never = strcmp(c.checkpoint.resume, "never") == 0;
     if (!never && strcmp(c.checkpoint.resume, "auto") != 0)
-        CADRE_TRY(from_path(c.checkpoint.resume, c.run.dir, c.run.name, steps, &place));
+        CADRE_TRY(from_path(set, c.checkpoint.resume, c.run.dir, c.run.name, steps, &place));
     else if (!exists(home))
         snprintf(place.folder, sizeof place.folder, "%s", home);
     else if (never) {
@@ -127,7 +132,7 @@ cadre_status cadre_run_folder(const cadre_settings *set, cadre_run_place *ret_pl
         snprintf(place.said, sizeof place.said, "%.450s exists; writing to %.450s", home,
                  place.folder);
     } else
-        CADRE_TRY(from_auto(c.run.dir, c.run.name, steps, &place));
+        CADRE_TRY(from_auto(set, c.run.dir, c.run.name, steps, &place));
     *ret_place = place;
     return CADRE_OK;
 }

@@ -23,5 +23,8 @@ cadre_status cadre_settings_resolve_trainer(cadre_settings *set, const cadre_fac
  * the old ones are from. */
 cadre_status cadre_settings_same_run(const cadre_settings *now, const cadre_settings *before,
                                      const char *where);
+/* The same against the settings that a checkpoint holds as YAML. */
+cadre_status cadre_settings_check_resume(const cadre_settings *now, const char *yaml,
+                                         const char *where);
 
 #endif

@@ -119,9 +119,27 @@ const char *cadre_run_tokenizer_kind(const cadre_run *run);
 /* The dry run: a plan with no data and no ranks started (train/plan.c). `set` is resolved in place.
  */
 cadre_status cadre_plan_make(cadre_settings *set, cadre_plan *ret_plan);
-/* Exact loss over a token run, all ranks together, with the parameters of `p` (train/eval.c). */
-cadre_status cadre_evaluate(cadre_parallel *p, cadre_comm *world, const cadre_run_of_tokens *tokens,
-                            int64_t context, int64_t micro_batch, int64_t samples, double *ret_loss,
-                            double *ret_count);
+/* The vocabulary of a plan without data and without model.vocab. */
+enum { CADRE_PLAN_VOCAB = 256 };
+
+/* Exact loss over a run of tokens (train/eval.c), dealt over the ranks of `world`. */
+typedef struct cadre_eval_job {
+    cadre_comm *world;
+    cadre_tape *tape; /* over the parameters to evaluate */
+    const cadre_model *model;
+    const cadre_run_of_tokens *tokens;
+    int64_t context, micro_batch;
+    int64_t samples;                 /* windows at most; 0: all */
+    const volatile int *stop_signal; /* not 0 on any rank: all stop; NULL: never */
+    void (*progress)(void *self, int64_t done, int64_t of); /* NULL: nobody looks */
+    void *self;
+} cadre_eval_job;
+/* Collective over job->world. Mean loss in nats and the number of tokens that count (may be NULL).
+ * `ret_stopped` (may be NULL when there is no stop_signal): it was cut short, nothing else is
+ * written. */
+cadre_status cadre_evaluate(const cadre_eval_job *job, double *ret_loss, double *ret_count,
+                            bool *ret_stopped);
+/* Local. The loss of a corpus' validation part in bits a byte of text; NaN when it is not text. */
+double cadre_bits_per_byte(const cadre_corpus *corpus, double loss);
 
 #endif

@@ -73,7 +73,9 @@ cadre_status cadre_settings_same_run(const cadre_settings *now, const cadre_sett
         cadre_setting_view a, b;
         cadre_settings_view(now, i, &a);
         cadre_settings_view(before, i, &b);
-        if (may_differ(a.row->name) || (a.derived && b.derived)) continue;
+        bool given =
+            cadre_settings_given(now, a.row->name) || cadre_settings_given(before, a.row->name);
+        if (!given || may_differ(a.row->name)) continue; /* both derived, or both the default */
         if (same_value(a.row, a.value, b.value)) continue;
         differences++;
         if (at < sizeof text)
@@ -86,4 +88,15 @@ cadre_status cadre_settings_same_run(const cadre_settings *now, const cadre_sett
                 "--checkpoint.resume=never",
                 where, text);
     return CADRE_OK;
+}
+
+cadre_status cadre_settings_check_resume(const cadre_settings *now, const char *yaml,
+                                         const char *where) {
+    cadre_settings *before = NULL;
+    CADRE_TRY(cadre_settings_open(&before, NULL));
+    cadre_status st = cadre_settings_read(before, yaml, strlen(yaml), where, CADRE_FROM_FILE);
+    if (!st) st = cadre_settings_resolve(before, NULL);
+    if (!st) st = cadre_settings_same_run(now, before, where);
+    cadre_settings_close(&before);
+    return st;
 }

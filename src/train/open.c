@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A run from its settings to the moment before the first step: data, folder, threads, model,
+ * parameters (drawn, or out of a checkpoint), loader, plan. Close is its mirror image.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/log.h"
+#include "base/status.h"
+#include "train/memory.h"
+#include "train/run_private.h"
+
+cadre_status cadre_check_model_kind(const cadre_config *c) {
+    CADRE_CHECK(c->model.kind == CADRE_KIND_GPT2, CADRE_EUSAGE,
+                "data sets of text train models of kind gpt2; an mlp is trained through "
+                "cadre_trainer_step");
+    return CADRE_OK;
+}
+
+static cadre_status check_tokens(const cadre_run *run, int64_t vocab_given) {
+    const cadre_run_of_tokens *parts[] = {cadre_corpus_train(run->corpus),
+                                          cadre_corpus_valid(run->corpus)};
+    for (int i = 0; i < CADRE_COUNT(parts); i++)
+        CADRE_CHECK(parts[i]->count == 0 || parts[i]->largest < vocab_given, CADRE_EDATA,
+                    "the %s data have token %" PRId32 ", out of range of model.vocab=%" PRId64
+                    "; give model.vocab=%" PRId64 " or leave it out",
+                    i ? "validation" : "training", parts[i]->largest, vocab_given,
+                    cadre_corpus_vocab(run->corpus));
+    return CADRE_OK;
+}
+
+/* Where the validation data come from is known once the data are read. */
+static cadre_status derive_valid(cadre_run *run) {
+    if (run->cfg.data.valid.count)
+        return cadre_settings_derive(run->set, "data.valid_fraction", "0");
+    return cadre_settings_derive(run->set, "data.valid_fraction", "%s",
+                                 cadre_corpus_valid(run->corpus)->count ? "0.1" : "0");
+}
+
+static cadre_status open_data(cadre_run *run) {
+    cadre_facts facts = {.world = run->size, .local_size = cadre_comm_local_size(run->world)};
+    CADRE_TRY(cadre_settings_resolve(run->set, &facts));
+    CADRE_TRY(cadre_config_fill(run->set, &run->cfg));
+    CADRE_TRY(cadre_check_model_kind(&run->cfg));
+    CADRE_TRY(cadre_corpus_open(&run->corpus, &run->cfg.data));
+    if (cadre_settings_given(run->set, "model.vocab"))
+        CADRE_TRY(check_tokens(run, run->cfg.model.vocab));
+    CADRE_TRY(cadre_sampler_plan(&run->sampler, (uint64_t)run->cfg.train.seed,
+                                 cadre_corpus_train(run->corpus)->count, run->cfg.train.context,
+                                 run->cfg.data.shuffle));
+    facts.vocab = cadre_corpus_vocab(run->corpus);
+    facts.samples_per_epoch = run->sampler.per_epoch;
+    CADRE_TRY(derive_valid(run));
+    CADRE_TRY(cadre_settings_resolve(run->set, &facts));
+    CADRE_TRY(cadre_config_fill(run->set, &run->cfg));
+    return cadre_batching_plan(&run->batching, run->cfg.train.batch, run->cfg.train.micro_batch,
+                               (int)run->cfg.parallel.dp, run->rank);
+}
+
+/* Rank 0 decides, everybody follows. */
+static cadre_status agree_on_folder(cadre_run *run) {
+    cadre_run_place place;
+    memset(&place, 0, sizeof place);
+    if (run->rank == 0 && !run->opts->folder) {
+        CADRE_TRY(cadre_run_folder(run->set, &place));
+        if (place.said[0]) cadre_log(CADRE_LOG_INFO, "%s", place.said);
+    } else if (run->rank == 0) {
+        const char *resume = run->cfg.checkpoint.resume;
+        bool path = strcmp(resume, "auto") != 0 && strcmp(resume, "never") != 0;
+        snprintf(place.folder, sizeof place.folder, "%s", run->opts->folder);
+        place.resume = run->opts->resume;
+        if (place.resume)
+            CADRE_TRY(cadre_checkpoint_find(path ? resume : place.folder, place.checkpoint, NULL));
+    }
+    CADRE_TRY(cadre_broadcast(run->world, &place, sizeof place, CADRE_U8, 0, "run folder", NULL));
+    snprintf(run->folder, sizeof run->folder, "%s", place.folder);
+    snprintf(run->from, sizeof run->from, "%s", place.resume ? place.checkpoint : "");
+    if (run->rank == 0) CADRE_TRY(cadre_mkdirs(run->folder));
+    return CADRE_OK;
+}
+
+cadre_status cadre_rank_threads(cadre_comm *world, int64_t threads, bool pin, cadre_pool **ret_pool,
+                                int *ret_pinned, cpu_set_t *ret_before) {
+    int cpus[1024], n = 0;
+    *ret_pinned = 0;
+    if (pin && !sched_getaffinity(0, sizeof *ret_before, ret_before))
+        n = cadre_cpus_share(cadre_comm_local_rank(world), cadre_comm_local_size(world), cpus,
+                             CADRE_COUNT(cpus));
+    bool each = n >= threads; /* a core for each thread */
+    CADRE_TRY(
+        cadre_pool_open(ret_pool, (int)threads, each ? cpus : NULL, cadre_kernel_thread_start));
+    if (n == 0) return CADRE_OK;
+    *ret_pinned = n;
+    if (cadre_cpus_bind_self(cpus, each ? 1 : n)) *ret_pinned = 0; /* not allowed here: unpinned */
+    return CADRE_OK;
+}
+
+static cadre_status open_model(cadre_run *run) {
+    const cadre_config *c = &run->cfg;
+    CADRE_TRY(cadre_rank_threads(run->world, c->run.threads, c->run.pin, &run->pool, &run->pinned,
+                                 &run->affinity));
+    run->bound = run->pinned > 0;
+    cadre_log(CADRE_LOG_INFO, "rank %d of %d: transport %s, %d threads, %s", run->rank, run->size,
+              cadre_comm_transport(run->world), cadre_pool_threads(run->pool),
+              run->pinned ? "pinned" : "not pinned");
+    CADRE_TRY(cadre_queue_open(&run->queue, c->run.device, run->pool));
+    CADRE_TRY(cadre_model_open(&run->model, run->set));
+    cadre_optim_scale(&run->cfg.optim, c->train.batch);
+    CADRE_TRY(cadre_parallel_open(&run->parallel, run->world, run->model, run->queue, &c->parallel,
+                                  &c->optim));
+    return cadre_parallel_tape(run->parallel, &run->eval_tape);
+}
+
+/* The best validation so far is among the checkpoints that were kept. */
+static void look_for_best(cadre_run *run) {
+    char folder[CADRE_PATH], path[CADRE_PATH], **names = NULL;
+    int count = 0;
+    cadre_join(folder, sizeof folder, run->folder, "checkpoints");
+    if (cadre_list_folder(folder, &names, &count)) return;
+    for (int i = 0; i < count; i++) {
+        cadre_checkpoint *c = NULL;
+        cadre_join(path, sizeof path, folder, names[i]);
+        if (cadre_checkpoint_open(&c, path, false)) continue;
+        const cadre_checkpoint_head *head = cadre_checkpoint_head_of(c);
+        if (!isnan(head->valid_loss) &&
+            (isnan(run->end.best_valid) || head->valid_loss < run->end.best_valid)) {
+            run->end.best_valid = head->valid_loss;
+            run->end.best_step = head->step;
+        }
+        cadre_checkpoint_close(&c);
+    }
+    cadre_names_free(&names, count);
+}
+
+static cadre_status open_parameters(cadre_run *run) {
+    if (!run->from[0]) return cadre_parallel_draw(run->parallel);
+    CADRE_TRY(cadre_state_load(run->world, run->parallel, run->model, run->from,
+                               cadre_corpus_hash(run->corpus), &run->step, &run->samples,
+                               &run->end.last_valid));
+    run->end.best_valid = run->end.last_valid;
+    run->end.best_step = run->step;
+    snprintf(run->end.checkpoint, sizeof run->end.checkpoint, "%s", run->from);
+    if (run->rank == 0) look_for_best(run);
+    cadre_log(CADRE_LOG_INFO, "continuing from %s: step %" PRId64, run->from, run->step);
+    return CADRE_OK;
+}
+
+static cadre_status open_plan(cadre_run *run) {
+    const cadre_config *c = &run->cfg;
+    cadre_config unscaled;
+    CADRE_TRY(cadre_plan_measure(c, run->model, &run->plan));
+    CADRE_TRY(cadre_config_fill(run->set, &unscaled));
+    if (c->optim.scale_lr != CADRE_SCALE_NONE) run->plan.lr_scaled_from = unscaled.optim.lr;
+    run->plan.samples_per_epoch = run->sampler.per_epoch;
+    run->plan.train_tokens = cadre_corpus_train(run->corpus)->count;
+    run->plan.valid_tokens = cadre_corpus_valid(run->corpus)->count;
+    run->plan.bytes_per_rank[CADRE_MEM_LOADER] += cadre_plan_loader_bytes(
+        c, run->plan.train_tokens + run->plan.valid_tokens, cadre_corpus_train(run->corpus)->wide);
+    run->plan.bytes_per_rank[CADRE_MEM_OTHER] += run->base_bytes;
+    for (int i = 0; i < CADRE_MEM_KINDS; i++)
+        run->end.peak_predicted_bytes += run->plan.bytes_per_rank[i];
+    return CADRE_OK;
+}
+
+cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *set,
+                            const cadre_run_opts *opts) {
+    run->world = world;
+    run->rank = cadre_comm_rank(world);
+    run->size = cadre_comm_size(world);
+    run->set = set;
+    run->opts = opts;
+    run->base_bytes = cadre_memory_now();
+    run->end.first_loss = run->end.last_loss = NAN;
+    run->end.best_valid = run->end.last_valid = NAN;
+    CADRE_TRY(open_data(run));
+    CADRE_TRY(agree_on_folder(run));
+    CADRE_TRY(open_model(run));
+    CADRE_TRY(open_parameters(run));
+    run->end.step = run->end.first_step = run->step;
+    if (!isnan(run->cfg.train.epochs))
+        run->batching.end =
+            (int64_t)ceil(run->cfg.train.epochs * (double)run->sampler.per_epoch - 1e-6);
+    if (run->step >= run->cfg.train.steps)
+        return CADRE_OK; /* finished before: no step to load for */
+    CADRE_TRY(cadre_loader_open(&run->loader, cadre_corpus_train(run->corpus), &run->sampler,
+                                &run->batching, run->samples, CADRE_LOADER_AHEAD));
+    run->saved_ns = cadre_now_ns();
+    return run->rank == 0 ? open_plan(run) : CADRE_OK;
+}
+
+void cadre_run_close(cadre_run *run) {
+    cadre_loader_close(&run->loader);
+    cadre_tape_close(&run->eval_tape);
+    cadre_parallel_close(&run->parallel);
+    cadre_model_close(&run->model);
+    cadre_queue_close(&run->queue);
+    cadre_pool_close(&run->pool);
+    if (run->bound) (void)sched_setaffinity(0, sizeof run->affinity, &run->affinity);
+    run->bound = false;
+    cadre_corpus_close(&run->corpus);
+}

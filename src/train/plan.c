@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The plan: the real trainer run dry, on the meta backend, as one rank of the resolved layout.
+ * Without sharding a rank's memory does not depend on how many there are, so that a world of one
+ * answers for all of them.
+ */
+#include <string.h>
+
+#include "base/status.h"
+#include "data/loader.h"
+#include "train/memory.h"
+#include "train/run_private.h"
+
+/* What a dry step reads: shapes without data. */
+typedef struct dry_source {
+    int64_t rows, context;
+} dry_source;
+
+static cadre_status dry_next(void *self, int64_t micro, cadre_pass *ret_pass) {
+    const dry_source *s = self;
+    (void)micro;
+    memset(ret_pass, 0, sizeof *ret_pass);
+    ret_pass->training = true;
+    ret_pass->inputs = 2;
+    for (int i = 0; i < 2; i++) {
+        ret_pass->input[i].name = i ? "labels" : "inputs";
+        ret_pass->input[i].tensor =
+            (cadre_tensor){.dtype = CADRE_I32, .dims = cadre_dims2(s->rows, s->context), .id = -1};
+    }
+    return CADRE_OK;
+}
+
+/* Bytes of activations of an evaluation, which has a tape of its own. */
+static cadre_status dry_evaluation(cadre_parallel *p, const cadre_model *model,
+                                   const dry_source *source, int64_t *ret_bytes) {
+    cadre_tape *tape = NULL;
+    cadre_pass pass;
+    CADRE_TRY(cadre_parallel_tape(p, &tape));
+    cadre_status st = dry_next((void *)source, 0, &pass);
+    pass.training = false;
+    if (!st) st = cadre_tape_begin(tape, &pass);
+    if (!st) {
+        (void)cadre_model_forward(model, tape);
+        st = cadre_tape_status(tape);
+    }
+    if (!st) *ret_bytes = (int64_t)cadre_tape_peak_bytes(tape);
+    cadre_tape_close(&tape);
+    return st;
+}
+
+static cadre_status measure(cadre_comm *alone, cadre_queue *queue, const cadre_model *model,
+                            const cadre_config *c, cadre_plan *plan) {
+    static const bool no_votes[CADRE_VOTES];
+    dry_source source = {c->train.micro_batch, c->train.context};
+    const cadre_micro_source micros = {&source, dry_next};
+    cadre_parallel_cfg parallel = c->parallel;
+    cadre_parallel *p = NULL;
+    cadre_step_result result;
+    int64_t evaluation = 0;
+    parallel.dp = 1;
+    CADRE_TRY(cadre_parallel_open(&p, alone, model, queue, &parallel, &c->optim));
+    cadre_status st = cadre_parallel_step(p, &micros, 1, 1, no_votes, &result);
+    int64_t per_step = c->train.batch / c->train.micro_batch; /* micro-batches of all ranks */
+    plan->flops_per_step = queue->cost.flops * (double)per_step;
+    if (!st) {
+        cadre_parallel_bytes(p, plan->bytes_per_rank);
+        st = dry_evaluation(p, model, &source, &evaluation);
+        plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] += evaluation;
+    }
+    if (!st) {
+        plan->traffic_bytes = cadre_parallel_traffic(p);
+        plan->buckets = cadre_parallel_bucket_count(p);
+        for (int i = 0; i < cadre_model_param_count(model); i++)
+            if (!cadre_parallel_frozen(p, i))
+                plan->trainable += cadre_dims_count(&cadre_model_param(model, i)->dims);
+    }
+    cadre_parallel_close(&p);
+    return st;
+}
+
+cadre_status cadre_plan_measure(const cadre_config *c, const cadre_model *model,
+                                cadre_plan *ret_plan) {
+    cadre_plan plan;
+    cadre_comm *alone[1] = {NULL};
+    cadre_queue *queue = NULL;
+    cadre_comm_opts opts = CADRE_COMM_OPTS;
+    opts.transport = "self";
+    memset(&plan, 0, sizeof plan);
+    plan.ranks = (int)c->run.ranks;
+    plan.threads = (int)c->run.threads;
+    plan.parameters = cadre_model_parameters(model);
+    plan.lr_scaled_from = NAN;
+    CADRE_TRY(cadre_comm_open_threads(alone, 1, &opts));
+    cadre_status st = cadre_queue_open(&queue, "meta", NULL);
+    if (!st) st = measure(alone[0], queue, model, c, &plan);
+    cadre_queue_close(&queue);
+    cadre_comm_close(&alone[0]);
+    if (!st) *ret_plan = plan;
+    return st;
+}
+
+int64_t cadre_plan_loader_bytes(const cadre_config *c, int64_t corpus_tokens, bool wide) {
+    int64_t ring = (CADRE_LOADER_AHEAD + 1) * c->train.micro_batch * (c->train.context * 8 + 8);
+    return ring + corpus_tokens * (wide ? 4 : 2);
+}
+
+/* With data: vocabulary, sizes. */
+static cadre_status look_at_data(cadre_settings *set, cadre_facts *facts, cadre_plan *plan,
+                                 bool *ret_wide) {
+    cadre_config c;
+    cadre_corpus *corpus = NULL;
+    cadre_sampler sampler;
+    CADRE_TRY(cadre_config_fill(set, &c));
+    CADRE_TRY(cadre_corpus_open(&corpus, &c.data));
+    const cadre_run_of_tokens *train = cadre_corpus_train(corpus);
+    cadre_status st = cadre_sampler_plan(&sampler, (uint64_t)c.train.seed, train->count,
+                                         c.train.context, c.data.shuffle);
+    if (!st) {
+        facts->vocab = cadre_corpus_vocab(corpus);
+        facts->samples_per_epoch = sampler.per_epoch;
+        plan->samples_per_epoch = sampler.per_epoch;
+        plan->train_tokens = train->count;
+        plan->valid_tokens = cadre_corpus_valid(corpus)->count;
+        *ret_wide = train->wide;
+    }
+    cadre_corpus_close(&corpus);
+    return st;
+}
+
+cadre_status cadre_plan_make(cadre_settings *set, cadre_plan *ret_plan) {
+    cadre_facts facts = {0};
+    cadre_plan data = {0}, plan;
+    cadre_config c;
+    cadre_model *model = NULL;
+    bool wide = false;
+    int64_t base = cadre_memory_now();
+    CADRE_TRY(cadre_settings_resolve(set, &facts));
+    CADRE_TRY(cadre_config_fill(set, &c));
+    if (c.data.train.count) CADRE_TRY(look_at_data(set, &facts, &data, &wide));
+    if (facts.vocab == 0 && !cadre_settings_get(set, "model.vocab")) facts.vocab = CADRE_PLAN_VOCAB;
+    CADRE_TRY(cadre_settings_resolve(set, &facts));
+    CADRE_TRY(cadre_config_fill(set, &c));
+    double lr = c.optim.lr;
+    cadre_optim_scale(&c.optim, c.train.batch);
+    CADRE_TRY(cadre_check_model_kind(&c));
+    CADRE_TRY(cadre_model_open(&model, set));
+    cadre_status st = cadre_plan_measure(&c, model, &plan);
+    cadre_model_close(&model);
+    if (st) return st;
+    plan.samples_per_epoch = data.samples_per_epoch;
+    plan.train_tokens = data.train_tokens;
+    plan.valid_tokens = data.valid_tokens;
+    if (c.optim.scale_lr != CADRE_SCALE_NONE) plan.lr_scaled_from = lr;
+    plan.bytes_per_rank[CADRE_MEM_LOADER] +=
+        cadre_plan_loader_bytes(&c, data.train_tokens + data.valid_tokens, wide);
+    plan.bytes_per_rank[CADRE_MEM_OTHER] += base;
+    *ret_plan = plan;
+    return CADRE_OK;
+}
