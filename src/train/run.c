@@ -35,7 +35,8 @@ cadre_status cadre_run_train(cadre_comm *world, cadre_settings *set, const cadre
     if (st) {
         cadre_error error;
         cadre_error_save(&error);
-        if (cadre_comm_first_failure(world, NULL, 0) < 0) cadre_comm_abort(world, &error);
+        char text[CADRE_ERROR_TEXT];
+        if (cadre_comm_first_failure(world, text, sizeof text) < 0) cadre_comm_abort(world, &error);
         tell_failure(run);
         cadre_error_restore(&error);
     } else if (ret_end) {
