@@ -1,17 +1,22 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Processors: how many (affinity mask, cgroup quota), and which ones are a rank's.
+ */
 #include "base/cpus.h"
 
 #include <errno.h>
 #include <hwloc.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 
-/* The cgroup's quota in processors, rounded up; 0: none. */
-static int quota(void) {
-    FILE *from = fopen("/sys/fs/cgroup/cpu.max", "re");
+/* The quota of one cgroup in processors, rounded up; 0: none. */
+static int quota_of(const char *folder) {
+    char path[4200];
+    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", folder);
+    FILE *from = fopen(path, "re");
     if (!from) return 0;
     long long most = 0, period = 0;
     int got = fscanf(from, "%lld %lld", &most, &period);
@@ -19,50 +24,99 @@ static int quota(void) {
     return got == 2 && most > 0 && period > 0 ? (int)((most + period - 1) / period) : 0;
 }
 
+/* This process's cgroup: "/user.slice/x.scope", or "" for the root and where there is none. */
+static void own_cgroup(char *ret_folder, size_t room) {
+    char line[4096];
+    ret_folder[0] = '\0';
+    FILE *from = fopen("/proc/self/cgroup", "re");
+    while (from && fgets(line, sizeof line, from)) {
+        if (strncmp(line, "0::/", 4) != 0) continue;
+        line[strcspn(line, "\n")] = '\0';
+        snprintf(ret_folder, room, "%s", line[4] ? line + 3 : "");
+        break;
+    }
+    if (from) fclose(from);
+}
+
+/* The tightest quota from the own cgroup up to the root; 0: none. */
+static int quota(void) {
+    char folder[4096];
+    own_cgroup(folder, sizeof folder);
+    for (int least = 0;;) {
+        int here = quota_of(folder);
+        if (here > 0 && (least == 0 || here < least)) least = here;
+        char *slash = strrchr(folder, '/');
+        if (!slash) return least;
+        *slash = '\0';
+    }
+}
+
 int cadre_cpus_count(void) {
     cpu_set_t set;
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
+                                                            : (int)sysconf(_SC_NPROCESSORS_ONLN);
     int limit = quota();
     if (limit > 0 && limit < count) count = limit;
     return count > 0 ? count : 1;
 }
 
-/* Logical ids this process may use in topology order: one a core first, then the cores' further
- * threads. */
-static int in_order(int *ret_cpus, int room) {
+static int places_of(hwloc_topology_t topology, const cpu_set_t *allowed,
+                     cadre_cpu_place *ret_places, int room) {
+    int count = 0;
+    for (unsigned i = 0; count < room; i++) {
+        hwloc_obj_t cpu = hwloc_get_obj_by_type(topology, HWLOC_OBJ_PU, i);
+        if (!cpu) break;
+        if (cpu->os_index >= CPU_SETSIZE || !CPU_ISSET(cpu->os_index, allowed)) continue;
+        hwloc_obj_t core = hwloc_get_ancestor_obj_by_type(topology, HWLOC_OBJ_CORE, cpu);
+        ret_places[count++] = (cadre_cpu_place){.cpu = (int)cpu->os_index,
+                                                .core = (int)(core ? core->logical_index : i)};
+    }
+    return count;
+}
+
+/* Where each core's places begin; returns the number of cores. */
+static int core_starts(const cadre_cpu_place *places, int count, int *ret_starts) {
+    int cores = 0;
+    for (int i = 0; i < count; i++)
+        if (i == 0 || places[i].core != places[i - 1].core) ret_starts[cores++] = i;
+    ret_starts[cores] = count;
+    return cores;
+}
+
+int cadre_cpus_deal(const cadre_cpu_place *places, int count, int limit, int local_rank,
+                    int local_ranks, int *ret_cpus, int room) {
+    int starts[CPU_SETSIZE + 1];
+    if (count > CPU_SETSIZE) count = CPU_SETSIZE;
+    if (limit > count) limit = count;
+    if (local_ranks < 1 || local_rank < 0 || local_rank >= local_ranks || local_ranks > limit)
+        return 0;
+    int most = limit / local_ranks, got = 0, cores = core_starts(places, count, starts);
+    if (most > room) most = room;
+    if (local_ranks > cores) { /* ranks share cores: each has a run of their threads */
+        for (int i = 0; i < most; i++) ret_cpus[i] = places[local_rank * most + i].cpu;
+        return most;
+    }
+    int each = cores / local_ranks, first = local_rank * each;
+    for (int sibling = 0, before = -1; got < most && got != before; sibling++) {
+        before = got;
+        for (int c = first; c < first + each && got < most; c++)
+            if (starts[c] + sibling < starts[c + 1])
+                ret_cpus[got++] = places[starts[c] + sibling].cpu;
+    }
+    return got;
+}
+
+int cadre_cpus_share(int local_rank, int local_ranks, int *ret_cpus, int room) {
+    cadre_cpu_place places[CPU_SETSIZE];
     cpu_set_t allowed;
     hwloc_topology_t topology;
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0 || hwloc_topology_init(&topology) != 0)
         return 0;
-    int count = 0;
-    if (hwloc_topology_load(topology) == 0) {
-        int cores = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE), found = 1;
-        for (int sibling = 0; found; sibling++) {
-            found = 0;
-            for (int c = 0; c < cores; c++) {
-                hwloc_obj_t core = hwloc_get_obj_by_type(topology, HWLOC_OBJ_CORE, (unsigned)c);
-                int cpu = hwloc_bitmap_first(core->cpuset);
-                for (int k = 0; k < sibling && cpu >= 0; k++)
-                    cpu = hwloc_bitmap_next(core->cpuset, cpu);
-                if (cpu < 0) continue;
-                found = 1;
-                if (cpu < CPU_SETSIZE && CPU_ISSET(cpu, &allowed) && count < room)
-                    ret_cpus[count++] = cpu;
-            }
-        }
-    }
+    int count =
+        hwloc_topology_load(topology) == 0 ? places_of(topology, &allowed, places, CPU_SETSIZE) : 0;
     hwloc_topology_destroy(topology);
-    return count;
-}
-
-int cadre_cpus_share(int local_rank, int local_ranks, int *ret_cpus, int room) {
-    int all[CPU_SETSIZE];
-    int usable = in_order(all, CPU_SETSIZE), limit = cadre_cpus_count();
-    if (usable > limit) usable = limit;
-    if (local_ranks < 1 || local_ranks > usable) return 0;
-    int each = usable / local_ranks, count = each < room ? each : room;
-    for (int i = 0; i < count; i++) ret_cpus[i] = all[local_rank * each + i];
-    return count;
+    return cadre_cpus_deal(places, count, cadre_cpus_count(), local_rank, local_ranks, ret_cpus,
+                           room);
 }
 
 cadre_status cadre_cpus_bind_self(const int *cpus, int n) {
@@ -83,7 +137,7 @@ void cadre_cpus_model(char *ret_name, size_t room) {
         const char *name = strchr(line, ':');
         if (!name) break;
         line[strcspn(line, "\n")] = '\0';
-        snprintf(ret_name, room, "%s", name + 2);
+        snprintf(ret_name, room, "%s", name + 1 + strspn(name + 1, " "));
         break;
     }
     if (from) fclose(from);

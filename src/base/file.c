@@ -17,7 +17,10 @@
 
 char *cadre_join(char *ret_path, size_t room, const char *dir, const char *name) {
     size_t length = strlen(dir);
-    snprintf(ret_path, room, "%s%s%s", dir, length && dir[length - 1] == '/' ? "" : "/", name);
+    int n =
+        snprintf(ret_path, room, "%s%s%s", dir, length && dir[length - 1] == '/' ? "" : "/", name);
+    /* the beginning of a path could name another file */
+    if (n < 0 || (size_t)n >= room) ret_path[0] = '\0';
     return ret_path;
 }
 
@@ -63,14 +66,17 @@ void cadre_map_close(cadre_map *map) {
 
 cadre_status cadre_mkdirs(const char *path) {
     char part[CADRE_PATH];
-    CADRE_CHECK(strlen(path) < sizeof part, CADRE_EUSAGE, "path too long: %s", path);
-    strcpy(part, path);
+    size_t length = strlen(path);
+    CADRE_CHECK(length > 0, CADRE_EUSAGE, "a folder with an empty name cannot be made");
+    CADRE_CHECK(length < sizeof part, CADRE_EUSAGE, "path too long: %s", path);
+    memcpy(part, path, length + 1);
     for (char *slash = part + 1;; slash++) {
         if (*slash && *slash != '/') continue;
         char kept = *slash;
         *slash = '\0';
-        CADRE_CHECK(mkdir(part, 0777) == 0 || cadre_path_is_folder(part), CADRE_ERESOURCE,
-                    "cannot make the folder %s: %s", part, strerror(errno));
+        int error = mkdir(part, 0777) == 0 ? 0 : errno;
+        CADRE_CHECK(!error || cadre_path_is_folder(part), CADRE_ERESOURCE,
+                    "cannot make the folder %s: %s", part, strerror(error));
         *slash = kept;
         if (!kept) return CADRE_OK;
     }
@@ -111,6 +117,7 @@ static cadre_status fsync_folder_of(const char *path) {
 
 cadre_status cadre_file_replace(const char *path, const void *data, size_t bytes) {
     char temporary[CADRE_PATH + 32];
+    CADRE_CHECK(strlen(path) < CADRE_PATH, CADRE_EUSAGE, "path too long: %s", path);
     snprintf(temporary, sizeof temporary, "%s.tmp-%d", path, (int)getpid());
     int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     CADRE_CHECK(fd >= 0, CADRE_ERESOURCE, "cannot write %s: %s", path, strerror(errno));
@@ -125,18 +132,26 @@ cadre_status cadre_file_replace(const char *path, const void *data, size_t bytes
     return st;
 }
 
+static cadre_status remove_inside(const char *path) {
+    char **names = NULL, inner[CADRE_PATH];
+    int count = 0;
+    cadre_status st = cadre_list_folder(path, &names, &count);
+    for (int i = 0; !st && i < count; i++) {
+        if (strlen(path) + 1 + strlen(names[i]) >= sizeof inner)
+            st = CADRE_FAIL(CADRE_ERESOURCE, "cannot remove %s: path too long", path);
+        else
+            st = cadre_remove_tree(cadre_join(inner, sizeof inner, path, names[i]));
+    }
+    cadre_names_free(&names, count);
+    return st;
+}
+
 cadre_status cadre_remove_tree(const char *path) {
     struct stat s;
-    if (lstat(path, &s) != 0) return CADRE_OK;
-    if (S_ISDIR(s.st_mode)) {
-        char **names = NULL, inner[CADRE_PATH];
-        int count = 0;
-        cadre_status st = cadre_list_folder(path, &names, &count);
-        for (int i = 0; !st && i < count; i++)
-            st = cadre_remove_tree(cadre_join(inner, sizeof inner, path, names[i]));
-        cadre_names_free(&names, count);
-        CADRE_TRY(st);
-    }
+    int error = lstat(path, &s) == 0 ? 0 : errno;
+    if (error == ENOENT || error == ENOTDIR) return CADRE_OK;
+    CADRE_CHECK(!error, CADRE_ERESOURCE, "cannot remove %s: %s", path, strerror(error));
+    if (S_ISDIR(s.st_mode)) CADRE_TRY(remove_inside(path));
     CADRE_CHECK(remove(path) == 0 || errno == ENOENT, CADRE_ERESOURCE, "cannot remove %s: %s", path,
                 strerror(errno));
     return CADRE_OK;
@@ -146,30 +161,41 @@ static int by_name(const void *a, const void *b) {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static cadre_status add_name(char ***names, int *count, const char *name) {
-    CADRE_TRY(cadre_realloc(names, CADRE_MEM_OTHER, (size_t)(*count + 1) * sizeof **names));
-    CADRE_TRY(cadre_strdup(&(*names)[*count], name));
-    (*count)++;
+typedef struct name_list {
+    char **at;
+    int count, room;
+} name_list;
+
+static cadre_status add_name(name_list *list, const char *name) {
+    if (list->count == list->room) {
+        int room = list->room ? 2 * list->room : 16;
+        CADRE_TRY(cadre_realloc(&list->at, CADRE_MEM_OTHER, (size_t)room * sizeof *list->at));
+        list->room = room;
+    }
+    CADRE_TRY(cadre_strdup(&list->at[list->count], name));
+    list->count++;
     return CADRE_OK;
 }
 
 cadre_status cadre_list_folder(const char *path, char ***ret_names, int *ret_count) {
     DIR *folder = opendir(path);
     CADRE_CHECK(folder, CADRE_EDATA, "cannot read the folder %s: %s", path, strerror(errno));
-    char **names = NULL;
-    int count = 0;
+    name_list list = {0};
     cadre_status st = CADRE_OK;
-    for (struct dirent *e; !st && (e = readdir(folder));)
+    errno = 0;
+    for (struct dirent *e; !st && (e = readdir(folder)); errno = 0)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            st = add_name(&names, &count, e->d_name);
+            st = add_name(&list, e->d_name);
+    if (!st && errno)
+        st = CADRE_FAIL(CADRE_EDATA, "cannot read the folder %s: %s", path, strerror(errno));
     closedir(folder);
     if (st) {
-        cadre_names_free(&names, count);
+        cadre_names_free(&list.at, list.count);
         return st;
     }
-    if (count) qsort(names, (size_t)count, sizeof *names, by_name);
-    *ret_names = names;
-    *ret_count = count;
+    if (list.count) qsort(list.at, (size_t)list.count, sizeof *list.at, by_name);
+    *ret_names = list.at;
+    *ret_count = list.count;
     return CADRE_OK;
 }
 

@@ -30,7 +30,7 @@ cadre_status cadre_remove_tree(const char *path); /* a folder and all in it; abs
 /* The names in a folder, sorted, without . and .. ; free with cadre_names_free. */
 cadre_status cadre_list_folder(const char *path, char ***ret_names, int *ret_count);
 void cadre_names_free(char ***names, int count);
-/* dir + "/" + name into `ret_path`; returns it. */
+/* dir + "/" + name into `ret_path`; returns it. "" where it does not fit: no file has that name. */
 char *cadre_join(char *ret_path, size_t room, const char *dir, const char *name);
 
 enum { CADRE_PATH = 4096 };

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The settings themselves: entries in table order, each with its text, its source, and what it was
- * worked out to. Reading YAML is in settings_yaml.c, typed values and the written file in
- * settings_values.c.
+ * worked out to. Reading YAML is in settings_yaml.c, typed values in settings_values.c,
+ * the written file in settings_write.c.
  */
 #include "base/settings_private.h"
 
 #include <string.h>
+
+#include "base/file.h"
 
 static cadre_status add_rows(cadre_settings *set, const cadre_setting_table *table) {
     for (int r = 0; r < table->count; r++) {
@@ -59,6 +61,11 @@ cadre_status cadre_settings_copy(cadre_settings **ret_set, const cadre_settings 
     return CADRE_OK;
 }
 
+static void drop_list(cadre_entry *e) {
+    cadre_free(&e->list);
+    cadre_free(&e->list_text);
+}
+
 void cadre_settings_close(cadre_settings **set) {
     if (!*set) return;
     for (int i = 0; i < (*set)->count; i++) {
@@ -66,8 +73,7 @@ void cadre_settings_close(cadre_settings **set) {
         cadre_free(&e->value);
         cadre_free(&e->worked_out);
         cadre_free(&e->where);
-        cadre_free(&e->list);
-        cadre_free(&e->list_text);
+        drop_list(e);
     }
     cadre_free(&(*set)->entries);
     cadre_free(set);
@@ -79,22 +85,27 @@ cadre_entry *cadre_settings_entry(const cadre_settings *set, const char *name) {
     return NULL;
 }
 
-/* The nearest whole name; else the same key in another section ("optim.steps" for "train.steps").
- */
+/* How far a candidate is from what was asked for: the distance of the whole names; 1 for the same
+ * key in another section ("optim.steps", "train.steps"); 2 for a name that goes on ("optim.warmup",
+ * "optim.warmup_steps"). */
+static int name_distance(const char *name, const char *candidate) {
+    const char *dot = strrchr(name, '.'), *section_end = strchr(candidate, '.');
+    const char *key = dot ? dot + 1 : name;
+    int distance = cadre_distance(name, candidate);
+    if (section_end && strcmp(section_end + 1, key) == 0 && distance > 1) distance = 1;
+    if (strlen(key) >= 3 && dot && strncmp(candidate, name, strlen(name)) == 0 && distance > 2)
+        distance = 2;
+    return distance;
+}
+
 const char *cadre_settings_nearest(const cadre_settings *set, const char *name) {
     const char *best = NULL;
-    const char *key = strrchr(name, '.') ? strrchr(name, '.') + 1 : name;
     int least = (int)strlen(name) / 3 + 2;
     for (int i = 0; i < set->count; i++) {
-        const char *candidate = set->entries[i].row->name;
-        int distance = cadre_distance(name, candidate);
-        if (strcmp(strchr(candidate, '.') + 1, key) == 0 && distance > 1) distance = 1;
-        size_t common = strlen(name); /* "optim.warmup" begins "optim.warmup_steps" */
-        if (common > 4 && strncmp(candidate, name, common) == 0 && distance > 2) distance = 2;
-        if (distance < least) {
-            least = distance;
-            best = candidate;
-        }
+        int distance = name_distance(name, set->entries[i].row->name);
+        if (distance >= least) continue;
+        least = distance;
+        best = set->entries[i].row->name;
     }
     return best;
 }
@@ -106,24 +117,32 @@ static cadre_status unknown(const cadre_settings *set, const char *name) {
     return CADRE_FAIL(CADRE_EUSAGE, "unknown setting %s; `cadre settings` lists all", name);
 }
 
-static cadre_status replace(char **text, const char *by) {
-    char *copy = NULL;
-    CADRE_TRY(copy_text(&copy, by));
-    cadre_free(text);
-    *text = copy;
-    return CADRE_OK;
+/* The text to keep: a list in its one form, anything else as given. */
+static cadre_status kept_text(const cadre_setting *row, const char *value, char **ret_text) {
+    if (row->type == CADRE_SET_LIST) return cadre_list_normal(value, ret_text);
+    return cadre_strdup(ret_text, value);
 }
 
 static cadre_status put(cadre_settings *set, const char *name, const char *value,
                         cadre_source source, const char *where) {
     cadre_entry *e = cadre_settings_entry(set, name);
     if (!e) return unknown(set, name);
-    bool unset = value[0] == '\0' || strcmp(value, "null") == 0 || strcmp(value, "~") == 0;
+    bool unset = value[0] == '\0' || strcmp(value, "null") == 0;
     if (!unset) CADRE_TRY(cadre_setting_check(e->row, value));
     if (e->source > source) return CADRE_OK;
-    CADRE_TRY(replace(&e->value, unset ? NULL : value));
-    CADRE_TRY(replace(&e->where, where));
+    char *kept = NULL, *kept_where = NULL;
+    if (!unset) CADRE_TRY(kept_text(e->row, value, &kept));
+    cadre_status st = copy_text(&kept_where, where);
+    if (st) {
+        cadre_free(&kept);
+        return st;
+    }
+    drop_list(e);
+    cadre_free(&e->value);
+    cadre_free(&e->where);
     cadre_free(&e->worked_out);
+    e->value = kept;
+    e->where = kept_where;
     e->unset = unset;
     e->source = source;
     return CADRE_OK;
@@ -144,9 +163,10 @@ cadre_status cadre_settings_set(cadre_settings *set, const char *name, const cha
 }
 
 static const char *value_of(const cadre_entry *e) {
+    bool always = e->row->type == CADRE_SET_BOOL || e->row->type == CADRE_SET_CHOICE;
     if (e->value) return e->value;
     if (e->worked_out) return e->worked_out;
-    return e->row->fallback && !e->unset ? e->row->fallback : NULL;
+    return e->row->fallback && (always || !e->unset) ? e->row->fallback : NULL;
 }
 
 const char *cadre_settings_get(const cadre_settings *set, const char *name) {
@@ -158,13 +178,18 @@ cadre_status cadre_settings_derive(cadre_settings *set, const char *name, const 
     cadre_entry *e = cadre_settings_entry(set, name);
     if (!e) return unknown(set, name);
     if (e->value) return CADRE_OK;
-    char text[1024];
+    char text[CADRE_PATH];
     va_list args;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
     CADRE_TRY(cadre_setting_check(e->row, text));
-    return replace(&e->worked_out, text);
+    char *kept = NULL;
+    CADRE_TRY(kept_text(e->row, text, &kept));
+    drop_list(e);
+    cadre_free(&e->worked_out);
+    e->worked_out = kept;
+    return CADRE_OK;
 }
 
 bool cadre_settings_given(const cadre_settings *set, const char *name) {
@@ -213,7 +238,7 @@ void cadre_settings_view(const cadre_settings *set, int i, cadre_setting_view *r
         .row = e->row,
         .value = value_of(e),
         .derived = !e->value && e->worked_out,
-        .source = e->value ? e->source : CADRE_FROM_DEFAULT,
+        .source = e->source,
         .where = e->where ? e->where : "",
     };
 }

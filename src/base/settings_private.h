@@ -18,7 +18,8 @@ typedef struct cadre_entry {
     char *where;
     cadre_source source;
     bool unset;        /* "null" was given: not even the default */
-    const char **list; /* LIST rows: what fill handed out, pointing into list_text */
+    const char **list; /* LIST rows: what fill hands out, pointing into list_text */
+    int list_count;
     char *list_text;
 } cadre_entry;
 
@@ -33,6 +34,13 @@ cadre_entry *cadre_settings_entry(const cadre_settings *set,
 cadre_status cadre_setting_check(const cadre_setting *row, const char *value);
 /* The place of `word` in "a|b|c", or -1. */
 int cadre_choice_index(const char *choices, const char *word);
+/* Walks a list's items, which commas separate or, where one is there, newlines: `at` begins as
+ * `text` and is what the call before returned. NULL after the last. */
+const char *cadre_list_next(const char *at, const char *text, const char **ret_item,
+                            size_t *ret_length);
+/* The one form of a list in text: items joined by commas; each ended by a newline where an item has
+ * a comma. */
+cadre_status cadre_list_normal(const char *text, char **ret_normal);
 /* Whether the row belongs to the resolved kind; else which key decides and its value now. */
 bool cadre_setting_belongs(const cadre_settings *set, const cadre_setting *row,
                            const char **ret_key, const char **ret_kind);

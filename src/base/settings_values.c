@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From text to typed values, and the resolved settings as a YAML file.
+ * From text to typed values: what a row accepts, the one form of a list, and the rooms' structs.
  */
 #include <math.h>
 #include <string.h>
@@ -93,45 +93,126 @@ static void accepted(const cadre_setting *row, char *ret_text, size_t room) {
     }
 }
 
+static bool same(const cadre_setting *row, const char *a, const char *b) {
+    typed x = {0}, y = {0};
+    if (!parse(row, a, &x) || !parse(row, b, &y)) return false;
+    switch (row->type) {
+    case CADRE_SET_INT:
+    case CADRE_SET_BYTES:
+    case CADRE_SET_TIME:
+        return x.whole == y.whole;
+    case CADRE_SET_REAL:
+        return x.real == y.real;
+    case CADRE_SET_BOOL:
+        return x.yes == y.yes;
+    case CADRE_SET_CHOICE:
+        return x.choice == y.choice;
+    case CADRE_SET_EVERY:
+        return x.every.ms == y.every.ms && x.every.steps == y.every.steps;
+    default:
+        return strcmp(a, b) == 0;
+    }
+}
+
+/* The end of a range, in the unit that a user would write. */
+static void show_bound(const cadre_setting *row, double bound, char *ret_text, size_t room) {
+    if (row->type == CADRE_SET_BYTES)
+        cadre_show_bytes(ret_text, room, bound);
+    else if (row->type == CADRE_SET_TIME && fmod(bound, 1000) == 0)
+        snprintf(ret_text, room, "%.15gs", bound / 1000);
+    else
+        snprintf(ret_text, room, "%.15g%s", bound, row->type == CADRE_SET_TIME ? "ms" : "");
+}
+
+static cadre_status check_range(const cadre_setting *row, const char *value, const typed *v,
+                                const char *may) {
+    bool number = row->type == CADRE_SET_INT || row->type == CADRE_SET_REAL ||
+                  row->type == CADRE_SET_BYTES || row->type == CADRE_SET_TIME;
+    if (!number || !(row->low < row->high)) return CADRE_OK;
+    double x = row->type == CADRE_SET_REAL ? v->real : (double)v->whole;
+    if (x >= row->low && x <= row->high) return CADRE_OK;
+    char low[64], high[64];
+    show_bound(row, row->low, low, sizeof low);
+    show_bound(row, row->high, high, sizeof high);
+    if (row->high >= 1e15) /* as good as no end */
+        return CADRE_FAIL(CADRE_EUSAGE, "%s=%s: it takes %s of at least %s", row->name, value, may,
+                          low);
+    return CADRE_FAIL(CADRE_EUSAGE, "%s=%s: it takes %s from %s to %s", row->name, value, may, low,
+                      high);
+}
+
 cadre_status cadre_setting_check(const cadre_setting *row, const char *value) {
     char may[512];
     typed v;
     accepted(row, may, sizeof may);
     CADRE_CHECK(parse(row, value, &v), CADRE_EUSAGE, "%s=%s: it takes %s", row->name, value, may);
-    if (row->low < row->high && (row->type == CADRE_SET_INT || row->type == CADRE_SET_REAL ||
-                                 row->type == CADRE_SET_BYTES || row->type == CADRE_SET_TIME)) {
-        double number = row->type == CADRE_SET_REAL ? v.real : (double)v.whole;
-        if (isinf(row->high) || row->high >= 9.2e18)
-            CADRE_CHECK(number >= row->low, CADRE_EUSAGE, "%s=%s: it takes %s of at least %g",
-                        row->name, value, may, row->low);
-        CADRE_CHECK(number >= row->low && number <= row->high, CADRE_EUSAGE,
-                    "%s=%s: it takes %s from %g to %g", row->name, value, may, row->low, row->high);
-    }
+    CADRE_TRY(check_range(row, value, &v, may));
     if (!row->later) return CADRE_OK;
-    CADRE_CHECK(row->fallback && strcmp(value, row->fallback) == 0, CADRE_EUSAGE, "%s=%s: %s",
+    CADRE_CHECK(row->fallback && same(row, value, row->fallback), CADRE_EUSAGE, "%s=%s: %s",
                 row->name, value, row->later);
     return CADRE_OK;
 }
 
-/* Items are separated by commas or, out of a YAML list, by newlines. */
-static cadre_status fill_list(cadre_entry *e, const char *text, cadre_list *ret_list) {
-    const char *separators = strchr(text, '\n') ? "\n" : ",";
-    int count = 1;
-    for (const char *c = text; *c; c++) count += *c == separators[0];
-    cadre_free(&e->list_text);
-    cadre_free(&e->list);
-    CADRE_TRY(cadre_strdup(&e->list_text, text));
-    CADRE_TRY(cadre_alloc_array(&e->list, CADRE_MEM_OTHER, count, sizeof *e->list));
-    int n = 0;
-    char *rest = NULL;
-    for (char *item = strtok_r(e->list_text, separators, &rest); item;
-         item = strtok_r(NULL, separators, &rest)) {
-        while (*item == ' ') item++;
-        size_t length = strlen(item);
-        while (length && item[length - 1] == ' ') item[--length] = '\0';
-        if (*item) e->list[n++] = item;
+const char *cadre_list_next(const char *at, const char *text, const char **ret_item,
+                            size_t *ret_length) {
+    char separator = strchr(text, '\n') ? '\n' : ',';
+    for (;;) {
+        while (*at == ' ' || *at == separator) at++;
+        if (!*at) return NULL;
+        const char *end = strchr(at, separator);
+        if (!end) end = at + strlen(at);
+        size_t n = (size_t)(end - at);
+        while (n && at[n - 1] == ' ') n--;
+        *ret_item = at;
+        *ret_length = n;
+        return end;
     }
-    *ret_list = (cadre_list){.count = n, .at = e->list};
+}
+
+cadre_status cadre_list_normal(const char *text, char **ret_normal) {
+    const char *item;
+    size_t n;
+    bool commas = false;
+    for (const char *at = text; (at = cadre_list_next(at, text, &item, &n));)
+        commas |= memchr(item, ',', n) != NULL;
+    cadre_text normal = {0};
+    cadre_text_add(&normal, "%s", "");
+    for (const char *at = text; (at = cadre_list_next(at, text, &item, &n));) {
+        if (normal.length && !commas) cadre_text_add(&normal, ",");
+        cadre_text_add_bytes(&normal, item, n);
+        if (commas) cadre_text_add(&normal, "\n"); /* after the last too: a list of one shows it */
+    }
+    cadre_status st = normal.status;
+    if (!st) st = cadre_strdup(ret_normal, normal.at);
+    cadre_text_free(&normal);
+    return st;
+}
+
+/* Kept until the value changes, so that all structs filled from these settings share it. */
+static cadre_status fill_list(cadre_entry *e, const char *text, cadre_list *ret_list) {
+    if (!e->list) {
+        const char *item;
+        size_t n;
+        int count = 0;
+        for (const char *at = text; (at = cadre_list_next(at, text, &item, &n));) count++;
+        char *copy = NULL;
+        const char **list = NULL;
+        CADRE_TRY(cadre_strdup(&copy, text));
+        cadre_status st = cadre_alloc_array(&list, CADRE_MEM_OTHER, count, sizeof *list);
+        if (st) {
+            cadre_free(&copy);
+            return st;
+        }
+        count = 0;
+        for (const char *at = text; (at = cadre_list_next(at, text, &item, &n));) {
+            list[count++] = copy + (item - text);
+            copy[item - text + (ptrdiff_t)n] = '\0';
+        }
+        e->list = list;
+        e->list_text = copy;
+        e->list_count = count;
+    }
+    *ret_list = (cadre_list){.count = e->list_count, .at = e->list};
     return CADRE_OK;
 }
 
@@ -176,79 +257,4 @@ cadre_status cadre_settings_fill(const cadre_settings *set, const cadre_setting_
                            (char *)ret_struct + e->row->offset));
     }
     return CADRE_OK;
-}
-
-/* ---- the written file ---- */
-
-/* Plain where YAML reads it back as the same text; else in single quotes. */
-static void add_scalar(cadre_text *to, const char *value) {
-    bool plain = value[0] != '\0' && !strchr(" -?:,[]{}#&*!|>'\"%@`~", value[0]) &&
-                 !strstr(value, ": ") && !strstr(value, " #") && strcmp(value, "null") != 0 &&
-                 value[strlen(value) - 1] != ' ' && value[strlen(value) - 1] != ':';
-    if (plain) {
-        cadre_text_add(to, "%s", value);
-        return;
-    }
-    cadre_text_add(to, "'");
-    for (const char *c = value; *c; c++) cadre_text_add(to, *c == '\'' ? "''" : "%c", *c);
-    cadre_text_add(to, "'");
-}
-
-static void add_value(cadre_text *to, const cadre_setting *row, const char *value) {
-    if (row->type != CADRE_SET_LIST) {
-        add_scalar(to, value);
-        return;
-    }
-    const char *separator = strchr(value, '\n') ? "\n" : ",";
-    cadre_text_add(to, "[");
-    bool first = true;
-    for (const char *at = value; *at;) {
-        size_t n = strcspn(at, separator);
-        char item[4096];
-        while (n && *at == ' ') at++, n--;
-        snprintf(item, sizeof item, "%.*s", (int)n, at);
-        if (*item && !first) cadre_text_add(to, ", ");
-        if (*item) {
-            cadre_text_add(to, "'");
-            for (const char *c = item; *c; c++) cadre_text_add(to, *c == '\'' ? "''" : "%c", *c);
-            cadre_text_add(to, "'");
-            first = false;
-        }
-        at += n;
-        at += *at != '\0';
-    }
-    cadre_text_add(to, "]");
-}
-
-static void add_source(cadre_text *to, const cadre_setting_view *v) {
-    static const char *const names[] = {"default", "preset", "run file", "command line"};
-    if (v->derived)
-        cadre_text_add(to, "   # derived%s%s\n", v->row->derived ? ": " : "",
-                       v->row->derived ? v->row->derived : "");
-    else
-        cadre_text_add(to, "   # %s\n", v->where[0] ? v->where : names[v->source]);
-}
-
-void cadre_settings_write(const cadre_settings *set, cadre_text *to) {
-    char section[64] = "";
-    for (int i = 0; i < set->count; i++) {
-        cadre_setting_view v;
-        cadre_settings_view(set, i, &v);
-        if (!cadre_setting_belongs(set, v.row, NULL, NULL)) continue;
-        const char *dot = strchr(v.row->name, '.');
-        size_t n = (size_t)(dot - v.row->name);
-        if (strncmp(section, v.row->name, n) != 0 || section[n] != '\0') {
-            snprintf(section, sizeof section, "%.*s", (int)n, v.row->name);
-            cadre_text_add(to, "%s:\n", section);
-        }
-        bool live = v.value && !v.derived;
-        cadre_text_add(to, "  %s%s: ", live ? "" : "# ", dot + 1);
-        if (v.value) add_value(to, v.row, v.value);
-        if (!v.value) {
-            cadre_text_add(to, "   # unset%s%s\n", v.row->derived ? ": " : "",
-                           v.row->derived ? v.row->derived : "");
-            continue;
-        }
-        add_source(to, &v);
-    }
 }

@@ -66,7 +66,7 @@ char *cadre_show_bytes(char *ret_text, size_t room, double bytes) {
 
 char *cadre_show_seconds(char *ret_text, size_t room, double seconds) {
     int64_t whole = (int64_t)llround(seconds);
-    if (seconds < 1)
+    if (seconds < 0.9995)
         snprintf(ret_text, room, "%.0f ms", seconds * 1000);
     else if (seconds < 9.95)
         snprintf(ret_text, room, "%.1f s", seconds);

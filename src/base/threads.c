@@ -6,19 +6,20 @@
  */
 #include "base/threads.h"
 
-#include <errno.h>
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/cpus.h"
 #include "base/status.h"
 
-enum { SPINS = 4000, LINE = 64 };
+/* A sleeping thread is back some 50 us after its wake: spinning as long costs at most twice the
+ * best. */
+enum { SPIN_NS = 50000, LOOKS = 32, LINE = 64 };
 
 typedef struct worker {
     cadre_pool *pool;
@@ -28,7 +29,7 @@ typedef struct worker {
 
 struct cadre_pool {
     int threads, started;
-    int spins;
+    bool spin;
     void (*start)(int worker);
     worker *workers; /* [threads], the first is the caller */
     /* the job; written before `round` is raised */
@@ -63,13 +64,25 @@ static void run_range(cadre_pool *p, int index) {
     if (begin < end) p->fn(p->arg, begin, end, index);
 }
 
+/* Until the word is (`equal`) or is no longer (`!equal`) `value`, for a short while; whether it
+ * came to that. */
+static bool spin(const cadre_pool *p, atomic_uint *word, unsigned value, bool equal) {
+    if (!p->spin) return false;
+    int64_t end = 0;
+    do {
+        for (int i = 0; i < LOOKS; i++) {
+            if ((atomic_load_explicit(word, memory_order_acquire) == value) == equal) return true;
+            relax();
+        }
+        int64_t now = cadre_now_ns();
+        if (!end) end = now + SPIN_NS;
+        if (now >= end) return false;
+    } while (true);
+}
+
 /* Returns the new round. */
 static unsigned next_round(cadre_pool *p, unsigned seen) {
-    for (int i = 0; i < p->spins; i++) {
-        unsigned now = atomic_load_explicit(&p->round, memory_order_acquire);
-        if (now != seen) return now;
-        relax();
-    }
+    if (spin(p, &p->round, seen, false)) return atomic_load(&p->round);
     atomic_fetch_add(&p->sleepers, 1);
     unsigned now;
     while ((now = atomic_load(&p->round)) == seen) futex_wait(&p->round, seen);
@@ -92,10 +105,7 @@ static void *work(void *arg) {
 }
 
 static void wait_for_workers(cadre_pool *p) {
-    for (int i = 0; i < p->spins; i++) {
-        if (atomic_load_explicit(&p->left, memory_order_acquire) == 0) return;
-        relax();
-    }
+    if (spin(p, &p->left, 0, true)) return;
     atomic_store(&p->caller_sleeps, 1);
     unsigned left;
     while ((left = atomic_load(&p->left)) != 0) futex_wait(&p->left, left);
@@ -114,7 +124,7 @@ cadre_status cadre_pool_open(cadre_pool **ret_pool, int threads, const int *cpus
     CADRE_TRY(cadre_alloc(&p, CADRE_MEM_OTHER, sizeof *p));
     p->threads = threads;
     p->start = start;
-    p->spins = threads <= cadre_cpus_count() ? SPINS : 0;
+    p->spin = threads <= cadre_cpus_count();
     cadre_status st = cadre_alloc_array(&p->workers, CADRE_MEM_OTHER, threads, sizeof *p->workers);
     for (int i = 1; !st && i < threads; i++) {
         p->workers[i] = (worker){.pool = p, .index = i, .cpu = cpus ? cpus[i] : -1};
