@@ -1,2 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-int main(void) { return 0; }
+int main(void) {
+    return 0;
+}

@@ -44,6 +44,7 @@ typedef struct supervision {
     int live, learned;   /* ranks that run; counts what was learned, in order */
     int64_t deadline_ns; /* SIGKILL for all that are left; INT64_MAX: none */
     int interrupts;
+    int stopped_by;   /* signal that ended all of them at once; 0: none */
     sigset_t outside; /* signal mask while sleeping */
     char job[64];
 } supervision;
@@ -65,7 +66,7 @@ static cadre_status environment_of(const supervision *s, int rank, char *own[VAR
                            .parent_fd = s->alive[0]};
     snprintf(launch.job, sizeof launch.job, "%s", s->job);
     int n = cadre_launch_environment(&launch, own, VARIABLES - 1), count = 0, at = 0;
-    if (s->opts->log_folder && asprintf(&own[n], CADRE_REPORT_FD "=%d", s->reports[1]) > 0) n++;
+    if (s->opts->own && asprintf(&own[n], CADRE_REPORT_FD "=%d", s->reports[1]) > 0) n++;
     *ret_own = n;
     while (s->opts->environment[count]) count++;
     CADRE_TRY(cadre_alloc_array(ret_all, CADRE_MEM_OTHER, count + n + 1, sizeof **ret_all));
@@ -99,7 +100,7 @@ static cadre_status set_output(supervision *s, int rank, posix_spawn_file_action
     }
     /* The same number on both sides: the duplicate is open across exec. */
     posix_spawn_file_actions_adddup2(actions, s->alive[0], s->alive[0]);
-    if (train) posix_spawn_file_actions_adddup2(actions, s->reports[1], s->reports[1]);
+    if (s->opts->own) posix_spawn_file_actions_adddup2(actions, s->reports[1], s->reports[1]);
     return CADRE_OK;
 }
 
@@ -111,7 +112,7 @@ static void set_signals(const supervision *s, posix_spawnattr_t *attributes) {
     const int ours[] = {SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGHUP, SIGPIPE};
     for (int i = 0; i < CADRE_COUNT(ours); i++) {
         sigaddset(&defaults, ours[i]);
-        if (s->opts->log_folder && ours[i] != SIGPIPE) sigaddset(&mask, ours[i]);
+        if (s->opts->own && ours[i] != SIGPIPE) sigaddset(&mask, ours[i]);
     }
     posix_spawnattr_setsigmask(attributes, &mask);
     posix_spawnattr_setsigdefault(attributes, &defaults);
@@ -204,11 +205,15 @@ static void pass_signal(supervision *s) {
     int signal = *s->opts->signals;
     if (signal == 0) return;
     *s->opts->signals = 0;
-    bool they_know = signal < 0, train = s->opts->log_folder != NULL;
+    bool they_know = signal < 0, train = s->opts->own && s->opts->log_folder;
     if (they_know) signal = -signal;
-    if (signal != SIGINT) {
+    if (s->opts->own && !train) { /* nothing to save: end at once */
+        s->stopped_by = signal;
+        send_all(s, SIGKILL);
+    } else if (signal != SIGINT) {
         send_all(s, signal == SIGHUP ? SIGTERM : signal);
     } else if (++s->interrupts >= 2) {
+        s->stopped_by = signal;
         send_all(s, SIGKILL);
     } else if (train) {
         send_all(s, SIGUSR2); /* "stop after this step" */
@@ -265,9 +270,9 @@ static void watch(supervision *s) {
 static void conclude(const supervision *s, cadre_supervise_result *ret) {
     int ranks = s->opts->ranks, first = cadre_first_cause(s->fates, ranks);
     ret->first_failed = first;
-    if (s->interrupts >= 2) {
+    if (s->stopped_by) {
         ret->first_failed = -1;
-        ret->exit_code = 130;
+        ret->exit_code = 128 + s->stopped_by; /* 130 for SIGINT */
         return;
     }
     if (first < 0) {
@@ -291,12 +296,11 @@ static cadre_status open_supervision(supervision *s, const cadre_supervise_opts 
     snprintf(s->job, sizeof s->job, "cadre-%d-%llx", (int)getpid(),
              (unsigned long long)cadre_now_ns());
     CADRE_TRY(cadre_alloc_array(&s->ranks, CADRE_MEM_OTHER, ranks, sizeof *s->ranks));
+    for (int r = 0; r < opts->ranks; r++)
+        s->ranks[r].pidfd = s->ranks[r].out.from = s->ranks[r].err.from = -1;
     CADRE_TRY(cadre_alloc_array(&s->fates, CADRE_MEM_OTHER, ranks, sizeof *s->fates));
     CADRE_TRY(cadre_alloc_array(&s->polled, CADRE_MEM_OTHER, 3 * ranks + 1, sizeof *s->polled));
-    for (int r = 0; r < opts->ranks; r++) {
-        s->ranks[r].fate = &s->fates[r];
-        s->ranks[r].pidfd = s->ranks[r].out.from = s->ranks[r].err.from = -1;
-    }
+    for (int r = 0; r < opts->ranks; r++) s->ranks[r].fate = &s->fates[r];
     CADRE_CHECK(pipe2(s->alive, O_CLOEXEC) == 0, CADRE_ERESOURCE, "no pipe for the ranks: %s",
                 strerror(errno));
     CADRE_CHECK(pipe2(s->reports, O_CLOEXEC) == 0, CADRE_ERESOURCE, "no pipe for the ranks: %s",
@@ -332,8 +336,13 @@ cadre_status cadre_supervise(const cadre_supervise_opts *opts, cadre_supervise_r
     for (int i = 0; i < CADRE_COUNT(handled); i++) sigaddset(&held, handled[i]);
     (void)sigprocmask(SIG_BLOCK, &held, &s.outside);
     for (int r = 0; !st && r < opts->ranks; r++) st = start_rank(&s, r);
-    if (st) send_all(&s, SIGKILL);
+    cadre_error why;
+    if (st) {
+        cadre_error_save(&why);
+        send_all(&s, SIGKILL);
+    }
     watch(&s);
+    if (st) cadre_error_restore(&why);
     (void)sigprocmask(SIG_SETMASK, &s.outside, NULL);
     if (!st) conclude(&s, ret_result);
     if (!st) st = ret_result->report.status;

@@ -14,6 +14,9 @@ typedef struct cadre_supervise_opts {
     char *const *arguments;   /* argv of each rank, NULL-terminated */
     char *const *environment; /* the parent's; the launch variables are added */
     int ranks;
+    bool
+        own; /* the ranks are this program: they hold signals back until they can take them and tell
+                how they end (train/report.h); with logs, SIGUSR2 means "stop after this step" */
     const char *log_folder; /* ranks' output goes to LOG/rank-NNN.log, rank 0's to the terminal too;
                                NULL: to the terminal, lines of ranks
                                >= 1 with "[1] " in front (cadre run) */
