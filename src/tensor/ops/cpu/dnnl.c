@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * oneDNN behind one function. Each thread keeps the primitives it has made in a table of its own,
+ * by shape, with their memory objects: a call sets three addresses and executes. What 2.6 and 3.x
+ * name differently is in the first part of this file.
+ */
+#include "tensor/ops/cpu/dnnl.h"
+
+#include <oneapi/dnnl/dnnl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+/* ---- the two interfaces ---- */
+
+#if DNNL_VERSION_MAJOR >= 3
+typedef dnnl_memory_desc_t matrix_desc;
+
+static dnnl_status_t make_desc(matrix_desc *ret, int n, const dnnl_dims_t dims,
+                               const dnnl_dims_t strides) {
+    return dnnl_memory_desc_create_with_strides(ret, n, dims, dnnl_f32, strides);
+}
+
+static void drop_desc(matrix_desc *d) {
+    if (*d) dnnl_memory_desc_destroy(*d);
+}
+
+static dnnl_status_t make_product(dnnl_primitive_desc_t *ret, dnnl_engine_t engine, matrix_desc *a,
+                                  matrix_desc *b, matrix_desc *bias, matrix_desc *c,
+                                  dnnl_primitive_attr_t attributes) {
+    return dnnl_matmul_primitive_desc_create(ret, engine, *a, *b, bias ? *bias : NULL, *c,
+                                             attributes);
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t ops) {
+    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_f32);
+}
+
+static dnnl_status_t make_memory(dnnl_memory_t *ret, matrix_desc *d, dnnl_engine_t engine) {
+    return dnnl_memory_create(ret, *d, engine, DNNL_MEMORY_NONE);
+}
+#else
+typedef dnnl_memory_desc_t matrix_desc;
+
+static dnnl_status_t make_desc(matrix_desc *ret, int n, const dnnl_dims_t dims,
+                               const dnnl_dims_t strides) {
+    return dnnl_memory_desc_init_by_strides(ret, n, dims, dnnl_f32, strides);
+}
+
+static void drop_desc(matrix_desc *d) {
+    (void)d;
+}
+
+static dnnl_status_t make_product(dnnl_primitive_desc_t *ret, dnnl_engine_t engine, matrix_desc *a,
+                                  matrix_desc *b, matrix_desc *bias, matrix_desc *c,
+                                  dnnl_primitive_attr_t attributes) {
+    dnnl_matmul_desc_t desc;
+    dnnl_status_t st = dnnl_matmul_desc_init(&desc, a, b, bias, c);
+    return st == dnnl_success ? dnnl_primitive_desc_create(ret, &desc, attributes, engine, NULL)
+                              : st;
+}
+
+static dnnl_status_t append_sum(dnnl_post_ops_t ops) {
+    return dnnl_post_ops_append_sum(ops, 1.0f);
+}
+
+static dnnl_status_t make_memory(dnnl_memory_t *ret, matrix_desc *d, dnnl_engine_t engine) {
+    return dnnl_memory_create(ret, d, engine, DNNL_MEMORY_NONE);
+}
+#endif
+
+/* ---- a thread's primitives ---- */
+
+enum { SLOTS = 1024, ARGUMENTS = 4 };
+
+typedef struct entry {
+    cadre_product shape;
+    dnnl_primitive_t primitive; /* NULL: free */
+    dnnl_exec_arg_t arg[ARGUMENTS];
+    int args;
+} entry;
+
+typedef struct thread_cache {
+    dnnl_engine_t engine;
+    dnnl_stream_t stream;
+    int used;
+    entry at[SLOTS];
+} thread_cache;
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local thread_cache *mine;
+
+static void drop_entry(entry *e) {
+    for (int i = 0; i < e->args; i++) dnnl_memory_destroy(e->arg[i].memory);
+    if (e->primitive) dnnl_primitive_destroy(e->primitive);
+    *e = (entry){0};
+}
+
+static void drop_cache(void *cache) {
+    thread_cache *t = cache;
+    for (int i = 0; i < SLOTS; i++) drop_entry(&t->at[i]);
+    if (t->stream) dnnl_stream_destroy(t->stream);
+    if (t->engine) dnnl_engine_destroy(t->engine);
+    free(t);
+}
+
+static void make_key(void) {
+    pthread_key_create(&key, drop_cache);
+}
+
+static cadre_status open_cache(void) {
+    thread_cache *t = calloc(1, sizeof *t);
+    CADRE_CHECK(t, CADRE_ERESOURCE, "no memory for oneDNN's primitives");
+    if (dnnl_engine_create(&t->engine, dnnl_cpu, 0) != dnnl_success ||
+        dnnl_stream_create(&t->stream, t->engine, dnnl_stream_default_flags) != dnnl_success) {
+        drop_cache(t);
+        return CADRE_FAIL(CADRE_EINTERNAL, "oneDNN gives no CPU engine");
+    }
+    pthread_once(&once, make_key);
+    pthread_setspecific(key, t);
+    mine = t;
+    return CADRE_OK;
+}
+
+static dnnl_status_t add_argument(entry *e, int which, matrix_desc *d) {
+    dnnl_memory_t memory;
+    dnnl_status_t st = make_memory(&memory, d, mine->engine);
+    if (st == dnnl_success) e->arg[e->args++] = (dnnl_exec_arg_t){which, memory};
+    return st;
+}
+
+static dnnl_status_t make_primitive(entry *e, matrix_desc *a, matrix_desc *b, matrix_desc *bias,
+                                    matrix_desc *c) {
+    dnnl_primitive_attr_t attributes = NULL;
+    dnnl_post_ops_t ops = NULL;
+    dnnl_primitive_desc_t desc = NULL;
+    dnnl_status_t st = dnnl_primitive_attr_create(&attributes);
+    if (st == dnnl_success && e->shape.add) {
+        st = dnnl_post_ops_create(&ops);
+        if (st == dnnl_success) st = append_sum(ops);
+        if (st == dnnl_success) st = dnnl_primitive_attr_set_post_ops(attributes, ops);
+    }
+    if (st == dnnl_success) st = make_product(&desc, mine->engine, a, b, bias, c, attributes);
+    if (st == dnnl_success) st = dnnl_primitive_create(&e->primitive, desc);
+    if (desc) dnnl_primitive_desc_destroy(desc);
+    if (ops) dnnl_post_ops_destroy(ops);
+    if (attributes) dnnl_primitive_attr_destroy(attributes);
+    return st;
+}
+
+static cadre_status make_entry(entry *e, const cadre_product *p) {
+    matrix_desc a = {0}, b = {0}, c = {0}, bias = {0};
+    e->shape = *p;
+    dnnl_dims_t a_strides = {p->a_transposed ? 1 : p->lda, p->a_transposed ? p->lda : 1};
+    dnnl_dims_t b_strides = {p->b_transposed ? 1 : p->ldb, p->b_transposed ? p->ldb : 1};
+    dnnl_dims_t a_dims = {p->m, p->k}, b_dims = {p->k, p->n}, c_dims = {p->m, p->n},
+                c_strides = {p->ldc, 1};
+    dnnl_dims_t bias_dims = {1, p->n}, bias_strides = {p->n, 1};
+    dnnl_status_t st = make_desc(&a, 2, a_dims, a_strides);
+    if (st == dnnl_success) st = make_desc(&b, 2, b_dims, b_strides);
+    if (st == dnnl_success) st = make_desc(&c, 2, c_dims, c_strides);
+    if (st == dnnl_success && p->bias) st = make_desc(&bias, 2, bias_dims, bias_strides);
+    if (st == dnnl_success) st = make_primitive(e, &a, &b, p->bias ? &bias : NULL, &c);
+    if (st == dnnl_success) st = add_argument(e, DNNL_ARG_SRC, &a);
+    if (st == dnnl_success) st = add_argument(e, DNNL_ARG_WEIGHTS, &b);
+    if (st == dnnl_success) st = add_argument(e, DNNL_ARG_DST, &c);
+    if (st == dnnl_success && p->bias) st = add_argument(e, DNNL_ARG_BIAS, &bias);
+    drop_desc(&a);
+    drop_desc(&b);
+    drop_desc(&c);
+    drop_desc(&bias);
+    if (st == dnnl_success) return CADRE_OK;
+    drop_entry(e);
+    return CADRE_FAIL(CADRE_EINTERNAL, "oneDNN makes no product of %lld x %lld x %lld: status %d",
+                      (long long)p->m, (long long)p->n, (long long)p->k, (int)st);
+}
+
+static cadre_status find(const cadre_product *p, entry **ret_entry) {
+    if (!mine) CADRE_TRY(open_cache());
+    uint64_t at = cadre_hash(p, sizeof *p, 0) % SLOTS;
+    while (mine->at[at].primitive && memcmp(&mine->at[at].shape, p, sizeof *p) != 0)
+        at = (at + 1) % SLOTS;
+    entry *e = &mine->at[at];
+    if (!e->primitive) {
+        if (mine->used >= SLOTS / 2) { /* far more shapes than a model has: start anew */
+            for (int i = 0; i < SLOTS; i++) drop_entry(&mine->at[i]);
+            mine->used = 0;
+        }
+        CADRE_TRY(make_entry(e, p));
+        mine->used++;
+    }
+    *ret_entry = e;
+    return CADRE_OK;
+}
+
+cadre_status cadre_product_run(const cadre_product *product, const float *a, const float *b,
+                               const float *bias, float *c) {
+    if (product->m == 0 || product->n == 0) return CADRE_OK;
+    cadre_product shape; /* padding bytes count in the key */
+    memset(&shape, 0, sizeof shape);
+    shape.m = product->m, shape.n = product->n, shape.k = product->k;
+    shape.lda = product->lda, shape.ldb = product->ldb, shape.ldc = product->ldc;
+    shape.a_transposed = product->a_transposed, shape.b_transposed = product->b_transposed;
+    shape.add = product->add, shape.bias = bias != NULL;
+    entry *e = NULL;
+    CADRE_TRY(find(&shape, &e));
+    dnnl_memory_set_data_handle(e->arg[0].memory, (void *)a);
+    dnnl_memory_set_data_handle(e->arg[1].memory, (void *)b);
+    dnnl_memory_set_data_handle(e->arg[2].memory, c);
+    if (bias) dnnl_memory_set_data_handle(e->arg[3].memory, (void *)bias);
+    dnnl_status_t st = dnnl_primitive_execute(e->primitive, mine->stream, e->args, e->arg);
+    CADRE_CHECK(st == dnnl_success, CADRE_EINTERNAL,
+                "oneDNN failed in a product of %lld x %lld x %lld: status %d", (long long)shape.m,
+                (long long)shape.n, (long long)shape.k, (int)st);
+    return CADRE_OK;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tensor/ops/cpu/pooled.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct job {
+    cadre_call *call;
+    cadre_pooled_fn *fn;
+    atomic_flag failed;
+    cadre_status status;
+    cadre_error error;
+} job;
+
+static void run(void *arg, int64_t begin, int64_t end, int worker) {
+    job *j = arg;
+    (void)worker;
+    cadre_status st = j->fn(j->call, begin, end);
+    if (!st || atomic_flag_test_and_set(&j->failed)) return;
+    cadre_error_save(&j->error);
+    j->status = st;
+}
+
+cadre_status cadre_pooled(cadre_queue *q, cadre_call *c, int64_t n, int64_t grain,
+                          cadre_pooled_fn *fn) {
+    if (cadre_pool_threads(q->pool) == 1 || n <= grain) return n > 0 ? fn(c, 0, n) : CADRE_OK;
+    job j = {.call = c, .fn = fn, .failed = ATOMIC_FLAG_INIT};
+    cadre_pool_for(q->pool, n, grain, run, &j);
+    return j.status ? cadre_error_restore(&j.error) : CADRE_OK;
+}
+
+typedef struct scratch {
+    void *memory;
+    size_t bytes;
+} scratch;
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static _Thread_local scratch *mine;
+
+static void drop(void *s) {
+    free(((scratch *)s)->memory);
+    free(s);
+}
+
+static void make_key(void) {
+    pthread_key_create(&key, drop);
+}
+
+cadre_status cadre_scratch(size_t bytes, void *ret_pointer) {
+    if (!mine) {
+        pthread_once(&once, make_key);
+        mine = calloc(1, sizeof *mine);
+        CADRE_CHECK(mine, CADRE_ERESOURCE, "no memory for a kernel's scratch");
+        pthread_setspecific(key, mine);
+    }
+    if (mine->bytes < bytes) {
+        size_t rounded = (bytes + 4095) / 4096 * 4096;
+        free(mine->memory);
+        mine->bytes = 0;
+        mine->memory = aligned_alloc(64, rounded);
+        CADRE_CHECK(mine->memory, CADRE_ERESOURCE, "no memory for a kernel's scratch of %zu bytes",
+                    bytes);
+        mine->bytes = rounded;
+    }
+    memcpy(ret_pointer, &mine->memory, sizeof mine->memory);
+    return CADRE_OK;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Vector code without intrinsics: plain loops and `#pragma omp simd`, compiled several times
+ * (CADRE_CLONES) and chosen at load time, so that one binary serves any x86-64. Sanitizers and
+ * other compilers get the plain version.
+ */
+#ifndef CADRE_TENSOR_OPS_CPU_SIMD_H
+#define CADRE_TENSOR_OPS_CPU_SIMD_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CADRE_CLONES                                                                               \
+    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CADRE_CLONES
+#endif
+#define CADRE_INLINE static inline __attribute__((always_inline))
+
+/* e^x to about 2 units in the last place (Cody and Waite's reduction, a polynomial of degree 7); 0
+ * below -87, infinite above 88.7. */
+CADRE_INLINE float exp_fast(float x) {
+    float held = x < -87.0f ? -87.0f : x > 88.7f ? 88.7f : x;
+    float shifted =
+        held * 1.44269504088896341f + 12582912.0f; /* 1.5 x 2^23: rounds to a whole number */
+    float n = shifted - 12582912.0f;
+    float r = held - n * 0.693359375f + n * 2.12194440e-4f;
+    float p = 1.9875691500e-4f;
+    p = p * r + 1.3981999507e-3f;
+    p = p * r + 8.3334519073e-3f;
+    p = p * r + 4.1665795894e-2f;
+    p = p * r + 1.6666665459e-1f;
+    p = p * r + 5.0000001201e-1f;
+    p = p * r * r + r + 1.0f;
+    int32_t half = (int32_t)n >> 1; /* in two steps: 2^128 is no float */
+    int32_t first = (half + 127) << 23, second = ((int32_t)n - half + 127) << 23;
+    float a, b;
+    memcpy(&a, &first, sizeof a);
+    memcpy(&b, &second, sizeof b);
+    return x < -87.0f ? 0.0f : p * a * b;
+}
+
+/* gelu(x) = x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3), s the logistic function: the tanh form
+ * without its cancellation. */
+CADRE_INLINE float gelu_fast(float x) {
+    float twice_u = 1.59576912160573071f * (x + 0.044715f * x * x * x);
+    return x / (1.0f + exp_fast(-twice_u));
+}
+
+CADRE_INLINE float gelu_slope_fast(float x) {
+    float twice_u = 1.59576912160573071f * (x + 0.044715f * x * x * x);
+    float s = 1.0f / (1.0f + exp_fast(-twice_u));
+    return s + x * s * (1.0f - s) * 1.59576912160573071f * (1.0f + 0.134145f * x * x);
+}
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How reference kernels read and write: any element as a double, rounded once when stored. Slow and
+ * obviously right.
+ */
+#ifndef CADRE_TENSOR_OPS_REF_H
+#define CADRE_TENSOR_OPS_REF_H
+
+#include <math.h>
+
+#include "tensor/ops/ops.h"
+
+static inline double at(const cadre_tensor *t, int64_t i) {
+    return t->dtype == CADRE_F64 ? ((const double *)t->data)[i]
+                                 : (double)((const float *)t->data)[i];
+}
+
+static inline void put(cadre_tensor *t, int64_t i, double value) {
+    if (t->dtype == CADRE_F64)
+        ((double *)t->data)[i] = value;
+    else
+        ((float *)t->data)[i] = (float)value;
+}
+
+static inline void put_or_add(cadre_tensor *t, int64_t i, double value, bool add) {
+    put(t, i, add ? at(t, i) + value : value);
+}
+
+/* For infer: the dtype of activations is f32 or f64. */
+#define CADRE_CHECK_REAL(c)                                                                        \
+    CADRE_CHECK((c)->in[0]->dtype == CADRE_F32 || (c)->in[0]->dtype == CADRE_F64, CADRE_EUSAGE,    \
+                "%s takes f32 or f64, not %s", cadre_op_table[(c)->op].name,                       \
+                cadre_dtype_name((c)->in[0]->dtype))
+
+/* Nothing made: the start of every infer. */
+static inline cadre_inferred cadre_nothing_made(void) {
+    cadre_inferred made = {0};
+    for (int i = 0; i < CADRE_OP_SAVED; i++) made.saved[i].dims.n = -1;
+    return made;
+}
+
+#define CADRE_GELU_SCALE 0.79788456080286535588 /* sqrt(2 / pi) */
+#define CADRE_GELU_CUBE 0.044715
+
+static inline double cadre_gelu_of(double x) {
+    return 0.5 * x * (1 + tanh(CADRE_GELU_SCALE * (x + CADRE_GELU_CUBE * x * x * x)));
+}
+
+static inline double cadre_gelu_slope(double x) {
+    double t = tanh(CADRE_GELU_SCALE * (x + CADRE_GELU_CUBE * x * x * x));
+    return 0.5 * (1 + t) +
+           0.5 * x * (1 - t * t) * CADRE_GELU_SCALE * (1 + 3 * CADRE_GELU_CUBE * x * x);
+}
+
+#endif
