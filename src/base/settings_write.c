@@ -8,10 +8,37 @@
 
 #include "base/settings_private.h"
 
-static bool has_control(const char *value, size_t n) {
+/* How many bytes the character at `at` has where only an escape in double quotes says it (controls
+ * and Unicode's line ends), and its code; 0: it needs none. */
+static size_t needs_escape(const char *at, size_t n, unsigned *ret_code) {
+    const unsigned char *c = (const unsigned char *)at;
+    if (c[0] < ' ' || c[0] == 0x7f) return *ret_code = c[0], 1;
+    if (n >= 2 && c[0] == 0xc2 && c[1] < 0xa0) return *ret_code = c[1], 2;
+    if (n >= 3 && c[0] == 0xe2 && c[1] == 0x80 && (c[2] == 0xa8 || c[2] == 0xa9))
+        return *ret_code = 0x2000 + c[2] - 0x80, 3;
+    if (n >= 3 && c[0] == 0xef && c[1] == 0xbb && c[2] == 0xbf) return *ret_code = 0xfeff, 3;
+    return 0;
+}
+
+static bool has_escapes(const char *value, size_t n) {
+    unsigned code;
     for (size_t i = 0; i < n; i++)
-        if ((unsigned char)value[i] < ' ' || value[i] == 0x7f) return true;
+        if (needs_escape(value + i, n - i, &code)) return true;
     return false;
+}
+
+static void add_escaped(cadre_text *to, const char *value, size_t n) {
+    cadre_text_add(to, "\"");
+    for (size_t i = 0; i < n;) {
+        unsigned code;
+        size_t bytes = needs_escape(value + i, n - i, &code);
+        if (bytes)
+            cadre_text_add(to, "\\u%04x", code);
+        else
+            cadre_text_add(to, value[i] == '"' || value[i] == '\\' ? "\\%c" : "%c", value[i]);
+        i += bytes ? bytes : 1;
+    }
+    cadre_text_add(to, "\"");
 }
 
 static bool has(const char *value, size_t n, const char *part) {
@@ -31,16 +58,8 @@ static bool is_plain(const char *value, size_t n, bool in_list) {
 }
 
 static void add_scalar(cadre_text *to, const char *value, size_t n, bool in_list) {
-    if (has_control(value, n)) { /* only double quotes know escapes */
-        cadre_text_add(to, "\"");
-        for (size_t i = 0; i < n; i++) {
-            unsigned char c = (unsigned char)value[i];
-            if (c < ' ' || c == 0x7f)
-                cadre_text_add(to, "\\x%02x", c);
-            else
-                cadre_text_add(to, c == '"' || c == '\\' ? "\\%c" : "%c", c);
-        }
-        cadre_text_add(to, "\"");
+    if (has_escapes(value, n)) {
+        add_escaped(to, value, n);
     } else if (is_plain(value, n, in_list)) {
         cadre_text_add_bytes(to, value, n);
     } else {
