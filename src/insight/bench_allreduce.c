@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bench allreduce: how long a sum over all ranks takes, and how fast this machine could move the
+ * bytes of it.
+ *
+ * A sample is the time of `burst` operations one after the other, divided by their number; bursts
+ * are long enough for the clock (0.1 ms). Median, smallest and largest are over the samples of
+ * rank 0.
+ *
+ * The limit: with P ranks and n bytes a rank, a sum that is done where the data lie reads, on each
+ * rank, its n / P of all P inputs, and writes them into all P outputs. That is what the limit does,
+ * in plain loops over memory that all ranks share, all ranks at once, with no messages and no
+ * waiting for each other inside: n bytes read and n written by each rank.
+ */
+#include "insight/bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/cpus.h"
+
+enum {
+    SIZES_MOST = 32,
+    SAMPLES_MOST = 2000,
+    SAMPLES_LEAST = 5,
+    BURST_NS = 100000,
+    RANKS_MOST = 64
+};
+
+static const char standard_sizes[] = "8KiB,64KiB,1MiB,16MiB,256MiB";
+
+/* ---- sizes ---- */
+
+cadre_status cadre_bench_sizes(const char *text, int64_t *ret_sizes, int *ret_count) {
+    char word[64];
+    int count = 0;
+    if (!text) text = standard_sizes;
+    for (const char *at = text;; at++) {
+        size_t n = strcspn(at, ",");
+        snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n : (int)sizeof word - 1, at);
+        int64_t bytes = 0;
+        CADRE_CHECK(cadre_parse_bytes(word, &bytes) && bytes > 0 && bytes % 4 == 0, CADRE_EUSAGE,
+                    "'%s' is no size; accepted is a list such as 8KiB,1MiB of whole f32 numbers",
+                    word);
+        CADRE_CHECK(count < SIZES_MOST, CADRE_EUSAGE, "at most %d sizes in one bench", SIZES_MOST);
+        ret_sizes[count++] = bytes;
+        at += n;
+        if (!*at) break;
+    }
+    *ret_count = count;
+    return CADRE_OK;
+}
+
+/* ---- timing, the same for both programs ---- */
+
+typedef struct job {
+    cadre_comm *comm;
+    int64_t bytes;
+    double seconds;
+    cadre_status (*once)(struct job *j);
+    bool together; /* start every sample at the same moment */
+    float *in, *out;
+    float *shared; /* limit: P inputs, then P outputs */
+} job;
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static cadre_status run_burst(job *j, int64_t burst, double *ret_us) {
+    if (j->together) CADRE_TRY(cadre_barrier(j->comm, "bench"));
+    int64_t begin = cadre_now_ns();
+    for (int64_t i = 0; i < burst; i++) CADRE_TRY(j->once(j));
+    *ret_us = (double)(cadre_now_ns() - begin) * 1e-3 / (double)burst;
+    return CADRE_OK;
+}
+
+/* Rank 0's idea of how many, told to all. */
+static cadre_status plan_bursts(job *j, int64_t *ret_burst, int64_t *ret_samples) {
+    double us = 0;
+    CADRE_TRY(run_burst(j, 2, &us)); /* pages, caches, connections */
+    CADRE_TRY(run_burst(j, 3, &us));
+    int64_t told[2] = {us * 1e3 < BURST_NS ? (int64_t)(BURST_NS / (us * 1e3 + 1)) + 1 : 1, 0};
+    told[1] = (int64_t)(j->seconds * 1e6 / (us * (double)told[0] + 1e-3));
+    if (told[1] > SAMPLES_MOST) told[1] = SAMPLES_MOST;
+    if (told[1] < SAMPLES_LEAST) told[1] = SAMPLES_LEAST;
+    CADRE_TRY(cadre_broadcast(j->comm, told, 2, CADRE_I64, 0, "bench plan", NULL));
+    *ret_burst = told[0];
+    *ret_samples = told[1];
+    return CADRE_OK;
+}
+
+static cadre_status measure(job *j, const char *who, cadre_bench *bench) {
+    int64_t burst, samples;
+    double *us = NULL;
+    CADRE_TRY(plan_bursts(j, &burst, &samples));
+    CADRE_TRY(cadre_alloc_array(&us, CADRE_MEM_OTHER, samples, sizeof *us));
+    cadre_status st = CADRE_OK;
+    for (int64_t i = 0; !st && i < samples; i++) st = run_burst(j, burst, &us[i]);
+    if (!st && cadre_comm_rank(j->comm) == 0) {
+        qsort(us, (size_t)samples, sizeof *us, by_value);
+        cadre_bench_row row = {.bytes = j->bytes,
+                               .ranks = cadre_comm_size(j->comm),
+                               .median_us = us[samples / 2],
+                               .min_us = us[0],
+                               .max_us = us[samples - 1],
+                               .repeats = (int)(samples * burst)};
+        snprintf(row.who, sizeof row.who, "%s", who);
+        st = cadre_bench_add(bench, &row);
+    }
+    cadre_free(&us);
+    return st;
+}
+
+/* ---- Cadre ---- */
+
+static cadre_status all_reduce_once(job *j) {
+    return cadre_all_reduce(j->comm, j->in, j->out, j->bytes / 4, CADRE_F32, CADRE_SUM, "bench",
+                            NULL);
+}
+
+/* Rank r gives r + 1 + (i mod 8): every sum is exact. */
+static cadre_status check_sums(const job *j) {
+    int size = cadre_comm_size(j->comm);
+    for (int64_t i = 0; i < j->bytes / 4; i++) {
+        float want = (float)(size * (size + 1) / 2 + size * (i % 8));
+        CADRE_CHECK(j->out[i] == want, CADRE_EINTERNAL,
+                    "all_reduce of %" PRId64 " bytes: element %" PRId64 " is %g, not %g", j->bytes,
+                    i, (double)j->out[i], (double)want);
+    }
+    return CADRE_OK;
+}
+
+static cadre_status bench_cadre(job *j, cadre_bench *bench) {
+    void *in = NULL, *out = NULL;
+    cadre_status st = cadre_comm_alloc(j->comm, (size_t)j->bytes, &in);
+    if (!st) st = cadre_comm_alloc(j->comm, (size_t)j->bytes, &out);
+    j->in = in;
+    j->out = out;
+    for (int64_t i = 0; !st && i < j->bytes / 4; i++)
+        j->in[i] = (float)(cadre_comm_rank(j->comm) + 1 + i % 8);
+    j->once = all_reduce_once;
+    j->together = false;
+    if (!st) st = measure(j, "cadre", bench);
+    if (!st) st = check_sums(j);
+    if (!st) st = cadre_barrier(j->comm, "bench memory"); /* peers may still read `in` */
+    cadre_comm_free(j->comm, in);
+    cadre_comm_free(j->comm, out);
+    return st;
+}
+
+/* ---- the limit ---- */
+
+static cadre_status limit_once(job *j) {
+    int size = cadre_comm_size(j->comm), rank = cadre_comm_rank(j->comm);
+    int64_t n = j->bytes / 4, first = n * rank / size, end = n * (rank + 1) / size;
+    enum { TILE = 1024 }; /* stays in the nearest cache between its reads and writes */
+    float sum[TILE];
+    for (int64_t at = first; at < end; at += TILE) {
+        int64_t m = end - at < TILE ? end - at : TILE;
+        for (int64_t i = 0; i < m; i++) sum[i] = j->shared[at + i];
+        for (int p = 1; p < size; p++) {
+            const float *in = j->shared + p * n + at;
+            for (int64_t i = 0; i < m; i++) sum[i] += in[i];
+        }
+        for (int p = 0; p < size; p++)
+            memcpy(j->shared + (size + p) * n + at, sum, (size_t)m * sizeof *sum);
+    }
+    return CADRE_OK;
+}
+
+/* Memory that all ranks of this machine see: rank 0's memfd, opened by the others through /proc. */
+static void *map_shared(int64_t pid, int64_t fd, int64_t bytes) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%" PRId64 "/fd/%" PRId64, pid, fd);
+    int own = open(path, O_RDWR | O_CLOEXEC);
+    if (own < 0) return NULL;
+    void *at = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, own, 0);
+    close(own);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* `ret_shared` NULL on every rank when one of them cannot see the memory. */
+static cadre_status open_shared(cadre_comm *comm, int64_t bytes, float **ret_shared) {
+    int64_t told[2] = {getpid(), -1}, seen = 0, all = 0;
+    if (cadre_comm_rank(comm) == 0) {
+        told[1] = memfd_create("cadre-bench", MFD_CLOEXEC);
+        if (told[1] >= 0 && ftruncate((int)told[1], (off_t)bytes) != 0) {
+            close((int)told[1]);
+            told[1] = -1;
+        }
+    }
+    int mine = (int)told[1];
+    CADRE_TRY(cadre_broadcast(comm, told, 2, CADRE_I64, 0, "bench memory", NULL));
+    void *at = told[1] >= 0 ? map_shared(told[0], told[1], bytes) : NULL;
+    seen = at != NULL;
+    cadre_status st =
+        cadre_all_reduce(comm, &seen, &all, 1, CADRE_I64, CADRE_MIN, "bench memory", NULL);
+    if (mine >= 0) close(mine);
+    if (at && (st || !all)) munmap(at, (size_t)bytes);
+    if (!st) *ret_shared = all ? at : NULL;
+    return st;
+}
+
+static cadre_status bench_limit(job *j, cadre_bench *bench) {
+    int size = cadre_comm_size(j->comm), rank = cadre_comm_rank(j->comm);
+    int64_t bytes = 2 * size * j->bytes, n = j->bytes / 4;
+    CADRE_TRY(open_shared(j->comm, bytes, &j->shared));
+    if (!j->shared) {
+        cadre_text_add(&bench->said, "limit: not measured, the ranks cannot share memory here\n");
+        return CADRE_OK;
+    }
+    for (int64_t i = 0; i < n; i++) { /* each rank touches its own first */
+        j->shared[rank * n + i] = (float)(i % 8);
+        j->shared[(size + rank) * n + i] = 0;
+    }
+    j->once = limit_once;
+    j->together = true;
+    cadre_status st = measure(j, "limit", bench);
+    if (!st) st = cadre_barrier(j->comm, "bench memory");
+    munmap(j->shared, (size_t)bytes);
+    return st;
+}
+
+/* ---- the whole ---- */
+
+static cadre_status bench_sizes(cadre_comm *comm, const int64_t *sizes, int count, double seconds,
+                                cadre_bench *bench) {
+    for (int i = 0; i < count; i++) {
+        job j = {.comm = comm, .bytes = sizes[i], .seconds = seconds};
+        CADRE_TRY(bench_cadre(&j, bench));
+        CADRE_TRY(bench_limit(&j, bench));
+    }
+    return CADRE_OK;
+}
+
+cadre_status cadre_bench_allreduce(cadre_comm *comm, const cadre_bench_allreduce_opts *opts,
+                                   cadre_bench *ret_bench) {
+    int64_t sizes[SIZES_MOST];
+    int count = 0, cpu = 0;
+    cpu_set_t before;
+    cadre_bench bench = {.cpus = cadre_cpus_count()};
+    CADRE_TRY(cadre_bench_sizes(opts->bytes, sizes, &count));
+    cadre_cpus_model(bench.machine, sizeof bench.machine);
+    snprintf(bench.transport, sizeof bench.transport, "%s", cadre_comm_transport(comm));
+    bool known = sched_getaffinity(0, sizeof before, &before) == 0;
+    bool bound =
+        known &&
+        cadre_cpus_share(cadre_comm_local_rank(comm), cadre_comm_local_size(comm), &cpu, 1) > 0 &&
+        cadre_cpus_bind_self(&cpu, 1) == CADRE_OK;
+    cadre_status st =
+        bench_sizes(comm, sizes, count, opts->seconds > 0 ? opts->seconds : 1, &bench);
+    if (bound) sched_setaffinity(0, sizeof before, &before);
+    if (st)
+        cadre_bench_free(&bench);
+    else
+        *ret_bench = bench;
+    return st;
+}
