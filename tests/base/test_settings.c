@@ -318,7 +318,6 @@ static void yaml_in_all_its_forms(void **state) {
     OK(cadre_settings_fill(set, &optim_table, &o));
     assert_int_equal(o.every.steps, 50);
     assert_int_equal(o.every.ms, 0);
-    OK(read(set, "model: &m {layers: 9}\n"));
     OK(read(set, "model: {layers: 3}")); /* another reading may give it again */
     is(set, "model.layers", "3");
     cadre_settings_close(&set);
@@ -495,7 +494,7 @@ static void the_written_file_comes_back(void **state) {
 static void all_values_come_back(void **state) {
     (void)state;
     cadre_settings *set = make(), *back = make();
-    cadre_text t = {0}, again = {0};
+    cadre_text t = {0};
     OK(read(
         set,
         "model: {kind: llama, layers: 3, kv_heads: 2, dropout: 0.25, tied: no, from: x/y}\n"
@@ -512,9 +511,7 @@ static void all_values_come_back(void **state) {
     }
     is(back, "optim.warmup_steps", NULL); /* to be worked out again */
     assert_false(cadre_settings_given(back, "optim.warmup_steps"));
-    written(back, &again);
     cadre_text_free(&t);
-    cadre_text_free(&again);
     cadre_settings_close(&set);
     cadre_settings_close(&back);
 }
