@@ -9,7 +9,8 @@
 #include <cadre/tape.h>
 
 struct cadre_parameter {
-    int id;    /* place in its model, 0-based, in block order */
+    int id;    /* place in its model, 0-based, in block order; negative: a mistake, and `name` is a
+                  sentence that says which (recorders fail with it) */
     int block; /* the block that owns it (a tied use elsewhere refers to the same parameter) */
     const char *name; /* Hugging Face's name, global and permanent */
     cadre_dtype dtype;
@@ -32,6 +33,9 @@ typedef struct cadre_param_store {
      * NULL: nothing to do. */
     cadre_status (*enter_block)(void *self, int block, int backward);
     cadre_status (*leave_block)(void *self, int block, int backward);
+    /* Whether `p` is trained, asked before the replay: gradients that lead to frozen parameters
+     * alone are not computed. NULL: all are. */
+    bool (*wanted)(void *self, const cadre_parameter *p);
 } cadre_param_store;
 
 #endif

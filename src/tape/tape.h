@@ -37,10 +37,16 @@ typedef struct cadre_pass {
  * (f32 or f64). */
 cadre_status cadre_tape_open(cadre_tape **ret_tape, cadre_queue *queue,
                              const cadre_param_store *store, cadre_dtype dtype);
+/* Before the first pass: takes the memory in one piece of what a dry pass counted
+ * (cadre_tape_peak_bytes), so that the first pass holds no more than later ones. */
+cadre_status cadre_tape_reserve(cadre_tape *t, size_t bytes);
 cadre_status cadre_tape_begin(cadre_tape *t, const cadre_pass *pass);
 /* Block marks, for the store's hooks and for recomputation later. A tensor that one block hands to
  * the next is the only way between. */
 void cadre_tape_enter(cadre_tape *t, int block);
+/* What the block returns. At its end all else it made goes, except what the replay reads; without
+ * this call everything stays until the next pass. */
+void cadre_tape_hand_over(cadre_tape *t, cadre_tensor *x);
 void cadre_tape_leave(cadre_tape *t);
 cadre_status cadre_tape_status(
     const cadre_tape *t); /* the first failure (its error is restored to this thread) */
