@@ -71,7 +71,7 @@ static int bench_rank(const cli_call *call, const cadre_launch *launch) {
     memset(&bench, 0, sizeof bench);
     cli_take_signals();
     cadre_status st = cli_real(call, "--seconds", 0.001, 3600, 0, &opts.seconds);
-    if (!st) st = cadre_comm_open(&world, NULL);
+    if (!st) st = cli_open_world(call, &world);
     if (!st) st = measure(call, &opts, &world, &bench);
     if (!st && launch->rank == 0) st = show(call, &bench, &to);
     int code = !st ? cli_print(call, &to) : 0;

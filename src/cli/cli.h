@@ -110,6 +110,8 @@ int cli_rank_end(const cli_call *call, const cadre_launch *launch, cadre_comm *w
 void cli_watch_supervisor(const cadre_launch *launch);
 /* Lets in the signals that the supervisor held back, with their default actions. */
 void cli_take_signals(void);
+/* Collective: opens the world with the comm.* settings of the call. */
+cadre_status cli_open_world(const cli_call *call, cadre_comm **ret_world);
 cadre_comm_opts cli_comm_opts(const cadre_comm_cfg *cfg);
 
 /* model.c: a model out of a checkpoint, for eval and generate. */

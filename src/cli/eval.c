@@ -130,7 +130,7 @@ static int eval_rank(const cli_call *call, const cadre_launch *launch) {
     cli_watch_supervisor(launch);
     cli_call quiet = *call;
     quiet.quiet = call->quiet || launch->rank > 0;
-    cadre_status st = cadre_comm_open(&world, NULL);
+    cadre_status st = cli_open_world(call, &world);
     if (!st) {
         st = evaluate(&quiet, world, &e);
         cadre_error error;

@@ -159,3 +159,14 @@ cadre_comm_opts cli_comm_opts(const cadre_comm_cfg *cfg) {
     opts.progress_thread = cfg->progress_thread;
     return opts;
 }
+
+cadre_status cli_open_world(const cli_call *call, cadre_comm **ret_world) {
+    cadre_settings *set = NULL;
+    cadre_comm_cfg comm;
+    CADRE_TRY(cli_open_settings(call, NULL, &set));
+    cadre_status st = cadre_settings_fill(set, &cadre_comm_settings, &comm);
+    cadre_settings_close(&set);
+    CADRE_TRY(st);
+    const cadre_comm_opts opts = cli_comm_opts(&comm);
+    return cadre_comm_open(ret_world, &opts);
+}

@@ -191,8 +191,13 @@ static void reap(supervision *s) {
         read_reports(s); /* its last words came before its end */
         l->fate->ended = true;
         if (!l->fate->told) l->fate->order = s->learned++;
-        if (WIFSIGNALED(how)) l->fate->signal = WTERMSIG(how);
         l->fate->code = WIFEXITED(how) ? WEXITSTATUS(how) : 0;
+        if (WIFSIGNALED(how)) l->fate->signal = WTERMSIG(how);
+        if (l->fate->signal && l->fate->signal == s->passed) { /* as it was asked to */
+            l->fate->code = 128 + l->fate->signal;
+            l->fate->killed = true;
+            l->fate->signal = 0;
+        }
         s->live--;
         if (l->pidfd >= 0) close(l->pidfd);
         l->pidfd = -1;
@@ -211,14 +216,18 @@ static void pass_signal(supervision *s) {
         s->stopped_by = signal;
         send_all(s, SIGKILL);
     } else if (signal != SIGINT) {
-        send_all(s, signal == SIGHUP ? SIGTERM : signal);
+        s->passed = signal == SIGHUP ? SIGTERM : signal;
+        send_all(s, s->passed);
     } else if (++s->interrupts >= 2) {
         s->stopped_by = signal;
         send_all(s, SIGKILL);
     } else if (train) {
         send_all(s, SIGUSR2); /* "stop after this step" */
     } else if (!they_know) {
+        s->passed = SIGINT;
         send_all(s, SIGINT);
+    } else {
+        s->passed = SIGINT;
     }
 }
 

@@ -1,0 +1,37 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Bad input: each with one sentence and the exit code of its class, and nothing left behind.
+. "$(dirname "$0")/lib.sh"
+
+train() { file=$1; shift; "$CADRE" train --data.train="$file" $small --train.steps=2 --ranks 2 "$@"; }
+: >empty.txt
+printf 'short' >short.txt
+printf 'a text that is good for a while, longer than its context, and then \377\376 is not\n' >invalid.txt
+refused "missing file" 3 'missing.txt' train missing.txt
+refused "empty file" 3 'empty.txt' train empty.txt
+refused "text shorter than the context" 3 'context' train short.txt --data.valid_fraction=0
+refused "validation part too small" 3 'valid' train short.txt --model.context=2 --train.context=2
+refused "invalid UTF-8 with char" 3 'invalid.txt.*67' train invalid.txt
+expect "which byte takes" 0 '^done' train invalid.txt --data.tokenizer=byte --run.name=bytes
+refused "heads not dividing width" 2 'heads' train text.txt --model.heads=3
+refused "batch not dividing" 2 'nearest' train text.txt --train.batch=5
+refused "micro-batch not dividing" 2 'micro_batch' train text.txt --train.batch=6 --train.micro_batch=2
+refused "context beyond the model" 2 'model.context' train text.txt --train.context=17
+refused "valid twice" 2 'give one of them' train text.txt --data.valid=text.txt --data.valid_fraction=0.1
+printf '\001\000\002\000\377\000' >tokens.bin
+i=0; while [ $i -lt 8 ]; do cat tokens.bin tokens.bin >more.bin; mv more.bin tokens.bin; i=$((i + 1)); done
+refused "token out of range" 3 'out of range' train tokens.bin --model.vocab=100
+refused "no tokenizer there" 3 'none.json' train text.txt --data.tokenizer=none.json
+refused "learning rate to be given" 2 'optim.lr' train text.txt --optim.kind=sgd
+refused "a model that is not built" 2 'llama' train text.txt --model.kind=llama
+[ ! -d runs/missing ] && [ ! -d runs/empty ] && [ ! -d runs/invalid ] && pass "no folder is left of a run that never began" ||
+    failure "folders are left: $(ls runs)"
+if [ "$(id -u)" != 0 ]; then
+    mkdir locked; chmod 555 locked
+    refused "unwritable folder" 6 'locked' train text.txt --run.dir=locked/runs
+else
+    refused "unwritable folder" 6 'Not a directory\|proc' train text.txt --run.dir=/proc/runs
+fi
+printf 'x' >file
+refused "a folder that is a file" 6 'file' train text.txt --run.dir=file
+finish
