@@ -28,13 +28,18 @@ static void *value(void *self, const cadre_parameter *param) {
     return cadre_parallel_value(self, param->id);
 }
 
+static bool wanted(void *self, const cadre_parameter *param) {
+    const cadre_parallel *p = self;
+    return !p->span.param[param->id].frozen;
+}
+
 static void *gradient(void *self, const cadre_parameter *param, bool *ret_add) {
     cadre_parallel *p = self;
-    static char wanted; /* on meta: an address that is not NULL and that no kernel touches */
+    static char somewhere; /* on meta: an address that is not NULL and that no kernel touches */
     if (p->span.param[param->id].frozen) return NULL;
     *ret_add = p->written[param->id] == p->serial;
     p->written[param->id] = p->serial;
-    return p->queue->meta ? &wanted : cadre_parallel_gradient(p, param->id);
+    return p->queue->meta ? &somewhere : cadre_parallel_gradient(p, param->id);
 }
 
 static cadre_status ready(void *self, const cadre_parameter *param) {
@@ -58,8 +63,12 @@ static void *no_gradient(void *self, const cadre_parameter *param, bool *ret_add
 }
 
 void cadre_parallel_stores(cadre_parallel *p) {
-    p->training = (cadre_param_store){
-        .self = p, .value = value, .gradient = gradient, .ready = ready, .between = between};
+    p->training = (cadre_param_store){.self = p,
+                                      .value = value,
+                                      .gradient = gradient,
+                                      .ready = ready,
+                                      .between = between,
+                                      .wanted = wanted};
     p->reading = (cadre_param_store){.self = p, .value = value, .gradient = no_gradient};
 }
 
