@@ -44,6 +44,7 @@ typedef struct supervision {
     int live, learned;   /* ranks that run; counts what was learned, in order */
     int64_t deadline_ns; /* SIGKILL for all that are left; INT64_MAX: none */
     int interrupts;
+    int passed;       /* the last signal passed on as it is */
     int stopped_by;   /* signal that ended all of them at once; 0: none */
     sigset_t outside; /* signal mask while sleeping */
     char job[64];
