@@ -114,6 +114,21 @@ static void a_dry_run_knows_the_numbers(void **unused) {
     assert_int_equal(cadre_live_bytes(), 0);
 }
 
+/* What is predicted is what is counted. */
+static void memory_is_as_predicted(void **unused) {
+    (void)unused;
+    static const cadre_mem kinds[] = {CADRE_MEM_PARAMETERS, CADRE_MEM_GRADIENTS,
+                                      CADRE_MEM_OPTIMIZER, CADRE_MEM_ACTIVATIONS};
+    static const char *const optimizers[] = {"adamw", "sgd"};
+    for (int k = 0; k < 2; k++) {
+        training t = {.kind = "gpt2", .steps = 2, .clip = 1, .optimizer = optimizers[k]};
+        trained *got = run_training(&t, 1);
+        for (int i = 0; i < CADRE_COUNT(kinds); i++)
+            assert_int_equal(got->live[kinds[i]], got->bytes[kinds[i]]);
+        free(got);
+    }
+}
+
 static void a_wrong_degree_is_refused(void **unused) {
     (void)unused;
     training t = {.kind = "gpt2", .clip = 1, .dp = "3"};
@@ -128,6 +143,7 @@ int main(void) {
         cmocka_unit_test(span_places_every_parameter),
         cmocka_unit_test(settings),
         cmocka_unit_test(a_dry_run_knows_the_numbers),
+        cmocka_unit_test(memory_is_as_predicted),
         cmocka_unit_test(a_wrong_degree_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/hash.h"
-#include "parallel/parallel.h"
+#include "parallel/context.h"
 #include "support/ranks.h"
 
 enum { ROOM = 12000, STEPS_MOST = 6, SAMPLES = 6, LENGTH = 8, FEATURES = 7, CLASSES = 11 };
@@ -52,7 +53,9 @@ typedef struct trained {
     double gradient[ROOM]; /* of the first step: sums over all ranks */
     double start[ROOM];    /* weights before and after */
     double end[ROOM];      /* */
+    int in_flight;         /* operations of the backward pass beside which a bucket travelled */
     int64_t traffic, buckets, bytes[CADRE_MEM_KINDS];
+    int64_t live[CADRE_MEM_KINDS]; /* as counted, of all ranks of this process */
 } trained;
 
 /* The settings that rooms above own and a model reads. */
@@ -255,9 +258,23 @@ static cadre_status all_steps(test_rank *me, cadre_parallel *p, const cadre_mode
         to->buckets = cadre_parallel_bucket_count(p);
         cadre_parallel_bytes(p, bytes);
         memcpy(to->bytes, bytes, sizeof bytes);
+        for (int k = 0; k < CADRE_MEM_KINDS; k++) to->live[k] = cadre_mem_live((cadre_mem)k);
     }
     free(f);
     return st;
+}
+
+/* Counts the moments between two operations in which a bucket travels. */
+typedef struct watch {
+    cadre_parallel *p;
+    cadre_status (*between)(void *self);
+    int in_flight;
+} watch;
+static _Thread_local watch watching;
+
+static cadre_status watched_between(void *self) {
+    watching.in_flight += cadre_buckets_in_flight(watching.p->buckets);
+    return watching.between(self);
 }
 
 /* The body of every rank. */
@@ -280,7 +297,12 @@ static cadre_status train_body(test_rank *me) {
     if (!st && t->faulty && me->rank == 0) cadre_fault_at(t->fault);
     if (!st && t->faulty) st = cadre_barrier(me->comm, "fault");
     if (!st) st = cadre_parallel_open(&p, me->comm, model, queue, &parallel, &optim);
-    if (!st) st = all_steps(me, p, model, t);
+    if (!st) {
+        watching = (watch){p, p->training.between, 0};
+        p->training.between = watched_between;
+        st = all_steps(me, p, model, t);
+        if (me->record) ((trained *)me->record)->in_flight = watching.in_flight;
+    }
     cadre_parallel_close(&p);
     cadre_queue_close(&queue);
     cadre_model_close(&model);
