@@ -32,6 +32,10 @@ void cadre_comm_abort(cadre_comm *comm, const cadre_error *error);
  */
 int cadre_comm_first_failure(const cadre_comm *comm, char *ret_text, size_t room);
 
+/* Local. Whether the launcher that started this rank has ended (a rank of `cadre train`, `cadre
+ * run`). */
+bool cadre_comm_supervisor_gone(const cadre_comm *comm);
+
 int cadre_comm_local_rank(const cadre_comm *comm); /* among the ranks on this machine */
 int cadre_comm_local_size(const cadre_comm *comm);
 const char *cadre_comm_transport(const cadre_comm *comm);

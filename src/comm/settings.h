@@ -5,8 +5,8 @@
 #include "base/settings.h"
 
 typedef struct cadre_comm_cfg {
-    int transport;                 /* 0 auto, 1 self, 2 shm, 3 mpi */
-    int64_t timeout, warn_after;   /* ms */
+    int transport;               /* 0 auto, 1 self, 2 shm, 3 mpi */
+    int64_t timeout, warn_after; /* ms */
     bool progress_thread;
 } cadre_comm_cfg;
 

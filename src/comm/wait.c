@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Waiting: make progress, spin shortly while every rank has a core, then sleep on the own doorbell.
+ * While it sleeps a rank looks at its peers every LOOK_MS: has one ended, left or failed, is the
+ * supervisor gone, do the ranks wait for each other in a ring?
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "comm/engine.h"
+
+enum { SPINS = 2000, LOOK_MS = 50, CYCLE_MS = 500 };
+
+static cadre_member *me(const cadre_comm *c) {
+    return cadre_control_member(c->control, c->rank);
+}
+
+void cadre_comm_ring(cadre_comm *c, int member) {
+    cadre_member *m = cadre_control_member(c->control, member);
+    atomic_fetch_add(&m->doorbell, 1);
+    syscall(SYS_futex, &m->doorbell, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void cadre_comm_sleep(cadre_comm *c, uint32_t seen, int64_t ms) {
+    struct timespec most = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+    syscall(SYS_futex, &me(c)->doorbell, FUTEX_WAIT, seen, &most, NULL, 0);
+}
+
+static void relax(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* ---- who is late ---- */
+
+int cadre_comm_late(const cadre_work *w, int *ret_members, int room) {
+    const cadre_comm *c = w->comm;
+    int count = 0;
+    if (w->peer >= 0) {
+        if (room > 0) ret_members[0] = w->peer;
+        return 1;
+    }
+    for (int i = 0; i < c->size; i++) {
+        const cadre_member *m = cadre_control_member(c->control, i);
+        uint64_t posted = atomic_load(&m->posted), finished = atomic_load(&m->finished);
+        bool late = w->state == CADRE_WORK_QUEUED    ? finished + CADRE_RING <= w->sequence
+                    : w->state == CADRE_WORK_LEAVING ? finished <= w->sequence
+                                                     : posted <= w->sequence;
+        if (!late || i == c->rank) continue;
+        if (count < room) ret_members[count] = i;
+        count++;
+    }
+    return count;
+}
+
+/* "all_reduce 'bucket 3' of 1024 f32 (sum), operation 17, waits for ranks 3, 5". */
+static void waiting_text(const cadre_work *w, char *ret_text, size_t room) {
+    int late[8], count = cadre_comm_late(w, late, CADRE_COUNT(late));
+    char call[160];
+    int n = snprintf(ret_text, room, "%s (operation %llu) waits for rank%s",
+                     cadre_call_text(call, sizeof call, &w->call),
+                     (unsigned long long)w->sequence + 1, count == 1 ? "" : "s");
+    for (int i = 0; i < count && i < CADRE_COUNT(late); i++)
+        n += snprintf(ret_text + n, room - (size_t)n, "%s %d", i ? "," : "", late[i]);
+    if (count > CADRE_COUNT(late))
+        snprintf(ret_text + n, room - (size_t)n, " and %d more", count - CADRE_COUNT(late));
+}
+
+/* The oldest work that holds `w` up: collectives run in order. */
+static const cadre_work *holder_of(const cadre_work *w) {
+    if (w->peer >= 0) return w;
+    for (const cadre_work *x = w->comm->first; x && x != w; x = x->next)
+        if (x->peer < 0 && x->state != CADRE_WORK_DONE) return x;
+    return w;
+}
+
+/* ---- looking at the others ---- */
+
+static cadre_status look_at_failures(cadre_comm *c) {
+    char text[1024];
+    int failed = cadre_comm_first_failure(c, text, sizeof text);
+    if (failed < 0 || failed == c->rank) return CADRE_OK;
+    return CADRE_FAIL(CADRE_EPEER, "rank %d stopped: %s", failed, text);
+}
+
+bool cadre_comm_supervisor_gone(const cadre_comm *comm) {
+    struct pollfd p = {.fd = comm->world->parent_fd, .events = POLLIN};
+    return p.fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+static bool ended(const cadre_comm *c, int member) {
+    int fd = c->world->pidfd ? c->world->pidfd[c->world_rank[member]] : -1;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    return fd >= 0 && poll(&p, 1, 0) > 0;
+}
+
+static cadre_status look_at_late(cadre_comm *c, const cadre_work *w) {
+    int late[CADRE_RANKS_MAX];
+    int count = cadre_comm_late(w, late, CADRE_COUNT(late));
+    char text[320];
+    for (int i = 0; i < count; i++) {
+        bool left = atomic_load(&cadre_control_member(c->control, late[i])->left);
+        if (!left && !ended(c, late[i])) continue;
+        int again[CADRE_RANKS_MAX],
+            still =
+                cadre_comm_late(w, again, CADRE_COUNT(again)); /* it may have come just before */
+        bool late_still = false;
+        for (int k = 0; k < still; k++) late_still |= again[k] == late[i];
+        if (!late_still) continue;
+        waiting_text(w, text, sizeof text);
+        if (left) return CADRE_FAIL(CADRE_EPEER, "rank %d has left, but %s", late[i], text);
+        return CADRE_FAIL(CADRE_EPEER, "rank %d (process %d) has ended, but %s", late[i],
+                          c->world->pid[c->world_rank[late[i]]], text);
+    }
+    return CADRE_OK;
+}
+
+static void publish_wait(cadre_comm *c, const cadre_work *w) {
+    int late = -1;
+    if (atomic_load(&me(c)->waits_for) >= 0 || cadre_comm_late(w, &late, 1) < 1) return;
+    char call[160];
+    snprintf(me(c)->waits_in, sizeof me(c)->waits_in, "%.90s",
+             cadre_call_text(call, sizeof call, &w->call));
+    atomic_fetch_add(&me(c)->wait_number, 1);
+    atomic_store(&me(c)->waits_for, late);
+}
+
+static void clear_wait(cadre_comm *c) {
+    if (atomic_load(&me(c)->waits_for) >= 0) atomic_store(&me(c)->waits_for, -1);
+}
+
+/* The chain of published waits from me; its sum of wait numbers, or 0 when it does not come back to
+ * me. */
+static uint64_t cycle_from_me(cadre_comm *c, char *ret_text, size_t room) {
+    uint64_t numbers = 1;
+    size_t n = 0;
+    int at = c->rank;
+    for (int steps = 0; steps < c->size; steps++) {
+        cadre_member *m = cadre_control_member(c->control, at);
+        int next = atomic_load(&m->waits_for);
+        if (next < 0) return 0;
+        numbers += atomic_load(&m->wait_number);
+        if (n < room)
+            n +=
+                (size_t)snprintf(ret_text + n, room - n, "%srank %d is in %s and waits for rank %d",
+                                 n ? "; " : "", at, m->waits_in, next);
+        at = next;
+        if (at == c->rank) return numbers;
+    }
+    return 0;
+}
+
+cadre_status cadre_comm_look(cadre_comm *c, const cadre_work *waiting) {
+    const cadre_work *w = holder_of(waiting);
+    CADRE_TRY(look_at_failures(c));
+    CADRE_CHECK(!cadre_comm_supervisor_gone(c), CADRE_EPEER, "the supervisor is gone");
+    return look_at_late(c, w);
+}
+
+static cadre_status look_for_cycle(cadre_comm *c, const cadre_work *waiting,
+                                   uint64_t *seen_before) {
+    char text[900];
+    publish_wait(c, holder_of(waiting));
+    uint64_t seen = cycle_from_me(c, text, sizeof text);
+    uint64_t before = *seen_before;
+    *seen_before = seen;
+    CADRE_CHECK(!seen || seen != before, CADRE_EPEER, "the ranks wait for each other: %s", text);
+    return CADRE_OK;
+}
+
+/* ---- the wait ---- */
+
+typedef struct patience {
+    int64_t start_ns, looked_ns, cycle_ns;
+    uint64_t cycle; /* seen in the last look, 0: none */
+    bool warned;
+    int spins;
+} patience;
+
+static cadre_status sleep_and_look(cadre_comm *c, const cadre_work *w, patience *p, uint32_t seen,
+                                   cadre_deadline deadline) {
+    int64_t now = cadre_now_ns();
+    char text[320];
+    if (now >= deadline) {
+        waiting_text(holder_of(w), text, sizeof text);
+        return CADRE_FAIL(CADRE_EPEER, "%s since %.1f s", text, (double)(now - p->start_ns) * 1e-9);
+    }
+    if (now - p->looked_ns >= LOOK_MS * (int64_t)1000000) {
+        p->looked_ns = now;
+        CADRE_TRY(cadre_comm_look(c, w));
+    }
+    if (now - p->start_ns >= CYCLE_MS * (int64_t)1000000 &&
+        now - p->cycle_ns >= CYCLE_MS / 2 * (int64_t)1000000) {
+        p->cycle_ns = now;
+        CADRE_TRY(look_for_cycle(c, w, &p->cycle));
+    }
+    if (!p->warned && now - p->start_ns >= c->world->opts.warn_after_ms * 1000000) {
+        p->warned = true;
+        waiting_text(holder_of(w), text, sizeof text);
+        cadre_log(CADRE_LOG_WARN, "%s since %.1f s", text, (double)(now - p->start_ns) * 1e-9);
+    }
+    int64_t left_ms = (deadline - now) / 1000000 + 1;
+    cadre_comm_unlock(c);
+    cadre_comm_sleep(c, seen, left_ms < LOOK_MS ? left_ms : LOOK_MS);
+    cadre_comm_lock(c);
+    return CADRE_OK;
+}
+
+/* One turn without progress: spin, or announce that I sleep, look once more, and sleep. */
+static cadre_status idle(cadre_comm *c, const cadre_work *w, patience *p, cadre_deadline deadline) {
+    bool moved = false;
+    if (c->spins && !c->threaded && p->spins++ < SPINS) {
+        relax();
+        return CADRE_OK;
+    }
+    uint32_t seen = atomic_load(&me(c)->doorbell);
+    atomic_fetch_add(&me(c)->sleeping, 1);
+    cadre_status st = cadre_comm_advance(c, INT64_MAX / 4, &moved);
+    if (!st && !moved && w->state != CADRE_WORK_DONE) st = sleep_and_look(c, w, p, seen, deadline);
+    atomic_fetch_sub(&me(c)->sleeping, 1);
+    return st;
+}
+
+static cadre_status wait_locked(cadre_comm *c, cadre_work *w, cadre_deadline deadline) {
+    int64_t start = cadre_now_ns(), busy = c->stats.busy_ns;
+    patience p = {.start_ns = start, .looked_ns = start, .cycle_ns = start};
+    cadre_status st = CADRE_OK;
+    while (!st && w->state != CADRE_WORK_DONE) {
+        bool moved = false;
+        st = cadre_comm_advance(c, INT64_MAX / 4, &moved);
+        if (moved) p.spins = 0;
+        if (!st && !moved) st = idle(c, w, &p, deadline);
+    }
+    clear_wait(c);
+    c->stats.wait_ns += cadre_now_ns() - start - (c->stats.busy_ns - busy);
+    return st;
+}
+
+/* ---- the public face ---- */
+
+/* A handle goes back to the spare ones when its work is done; after a failure it stays with the
+ * communicator. */
+static void let_go(cadre_comm *c, cadre_work *w) {
+    if (w->state != CADRE_WORK_DONE) return;
+    for (int i = 0; i < 2; i++) {
+        cadre_heap_free(c->world, w->staged[i]);
+        w->staged[i] = NULL;
+    }
+    w->next = c->spare;
+    c->spare = w;
+}
+
+cadre_status cadre_work_test(cadre_work *work) {
+    bool moved = false;
+    cadre_comm *c = work->comm;
+    cadre_comm_lock(c);
+    cadre_status st =
+        work->state == CADRE_WORK_DONE ? CADRE_OK : cadre_comm_advance(c, 1000000, &moved);
+    if (!st && work->state != CADRE_WORK_DONE) {
+        int64_t now = cadre_now_ns();
+        if (now - c->last_look_ns >= LOOK_MS * (int64_t)1000000) {
+            c->last_look_ns = now;
+            st = cadre_comm_look(c, work);
+            if (st) st = cadre_comm_break(c, st);
+        }
+        if (!st) st = CADRE_PENDING;
+    }
+    cadre_comm_unlock(c);
+    return st;
+}
+
+cadre_status cadre_work_wait(cadre_work **work, cadre_deadline deadline) {
+    cadre_work *w = *work;
+    if (!w) return CADRE_OK;
+    cadre_comm *c = w->comm;
+    *work = NULL;
+    cadre_comm_lock(c);
+    cadre_status st = wait_locked(c, w, deadline);
+    if (st) st = cadre_comm_break(c, st);
+    let_go(c, w);
+    cadre_comm_unlock(c);
+    if (st) return cadre_pass_at(__FILE__, __LINE__, __func__, st);
+    return CADRE_OK;
+}
