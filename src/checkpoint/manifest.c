@@ -175,7 +175,7 @@ static cadre_status get_piece(const json_t *o, cadre_manifest_piece *ret) {
 }
 
 static cadre_status get_head(const json_t *root, cadre_manifest *m) {
-    int64_t schema;
+    int64_t schema = 0;
     CADRE_TRY(get_integer(root, "schema", &schema));
     CADRE_CHECK(schema == 1, CADRE_EDATA, "schema %" PRId64 "; this version reads schema 1",
                 schema);

@@ -101,7 +101,7 @@ static cadre_status plan_bursts(job *j, int64_t *ret_burst, int64_t *ret_samples
 }
 
 static cadre_status measure(job *j, const char *who, cadre_bench *bench) {
-    int64_t burst, samples;
+    int64_t burst = 0, samples = 0;
     double *us = NULL;
     CADRE_TRY(plan_bursts(j, &burst, &samples));
     CADRE_TRY(cadre_alloc_array(&us, CADRE_MEM_OTHER, samples, sizeof *us));

@@ -23,6 +23,7 @@ typedef struct saving {
     const char *folder;
     int64_t step;
     int limited; /* this rank may write no file above 300 bytes; -1: none */
+    int failing; /* 1 + the allocation or write of the save that fails; 0: none */
 } saving;
 
 static cadre_status save_body(test_rank *me) {
@@ -34,15 +35,18 @@ static cadre_status save_body(test_rank *me) {
         setrlimit(RLIMIT_FSIZE, &(struct rlimit){300, RLIM_INFINITY});
     }
     store_open(&mine, STORE_SPLIT, me->rank, me->size, s->step);
+    cadre_fault_at(s->failing - 1);
     cadre_status st = cadre_checkpoint_save(me->comm, s->folder, &head, mine.pieces, STORE_TENSORS,
                                             store_files, me->rank == 0 ? 2 : 0, NULL);
+    if (me->record) *(bool *)me->record = cadre_fault_hit();
+    cadre_fault_at(-1);
     store_close(&mine);
     return st;
 }
 
 static void save(int ranks, const char *folder, int64_t step) {
     test_result results[4] = {0};
-    on_threads(ranks, NULL, save_body, &(saving){folder, step, -1}, NULL, 0, results);
+    on_threads(ranks, NULL, save_body, &(saving){folder, step, -1, 0}, NULL, 0, results);
     all_ok(results, ranks);
 }
 
@@ -150,10 +154,9 @@ static void every_failure_leaves_what_was(void **state) {
     int k = 0;
     save(1, folder, 100);
     for (bool done = false; !done; k++) {
-        cadre_fault_at(k);
-        on_threads(1, NULL, save_body, &(saving){folder, 200, -1}, NULL, 0, &result);
-        bool hit = cadre_fault_hit();
-        cadre_fault_at(-1);
+        bool hit = false;
+        on_threads(1, NULL, save_body, &(saving){folder, 200, -1, k + 1}, &hit, sizeof hit,
+                   &result);
         assert_int_equal(cadre_live_bytes(), 0);
         done = !hit;
         if (done) break;
@@ -177,7 +180,7 @@ static void one_rank_fails_for_all(void **state) {
     save(1, folder, 100);
     for (int limited = 0; limited < 3; limited++) {
         test_result results[3] = {0};
-        on_processes(3, NULL, save_body, &(saving){folder, 200, limited}, NULL, 0, results);
+        on_processes(3, NULL, save_body, &(saving){folder, 200, limited, 0}, NULL, 0, results);
         for (int r = 0; r < 3; r++) {
             assert_int_equal(results[r].status, CADRE_ERESOURCE);
             assert_non_null(strstr(results[r].text, "step-00000200.tmp-"));
@@ -202,7 +205,7 @@ static void a_full_disk_keeps_what_was(void **state) {
     }
     if (filler) fclose(filler);
     test_result results[2];
-    on_threads(2, NULL, save_body, &(saving){folder, 200, -1}, NULL, 0, results);
+    on_threads(2, NULL, save_body, &(saving){folder, 200, -1, 0}, NULL, 0, results);
     int status = results[0].status, second = results[1].status;
     char text[1024];
     snprintf(text, sizeof text, "%.1000s", results[0].text);
@@ -221,7 +224,7 @@ static void a_folder_that_cannot_be_written(void **state) {
     OK(cadre_file_replace(cadre_join(path, sizeof path, folder, "file"), "x", 1));
     cadre_join(path, sizeof path, folder, "file/checkpoints");
     test_result results[2];
-    on_threads(2, NULL, save_body, &(saving){path, 1, -1}, NULL, 0, results);
+    on_threads(2, NULL, save_body, &(saving){path, 1, -1, 0}, NULL, 0, results);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(results[r].status, CADRE_ERESOURCE);
         assert_non_null(strstr(results[r].text, "cannot make the folder"));
@@ -229,7 +232,7 @@ static void a_folder_that_cannot_be_written(void **state) {
     if (geteuid() == 0) return; /* root may write anywhere */
     cadre_join(path, sizeof path, folder, "locked");
     assert_int_equal(mkdir(path, 0555), 0);
-    on_threads(2, NULL, save_body, &(saving){path, 1, -1}, NULL, 0, results);
+    on_threads(2, NULL, save_body, &(saving){path, 1, -1, 0}, NULL, 0, results);
     for (int r = 0; r < 2; r++) {
         assert_int_equal(results[r].status, CADRE_ERESOURCE);
         assert_non_null(strstr(results[r].text, strerror(EACCES)));
