@@ -3,8 +3,10 @@
  * Cadre, tape: a model's formulas. A recorder runs an operation and writes it on the tape; the
  * backward pass replays the tape in reverse. Recorders never return a status: the first failure
  * sticks to the tape and later recorders do nothing, so that a layer reads as a formula; whoever
- * runs the model gets the failure. Every tensor a recorder returns belongs to the tape and lives
- * until its next pass. After a failure recorders return a valid placeholder that must not be read.
+ * runs the model gets the failure. Every tensor a recorder returns belongs to the tape. Inside a
+ * block of a model it lives until the block's forward returns, and what the block returns until the
+ * next block's does; memory that nobody needs any more is used again, and cadre_tensor_data is then
+ * NULL. After a failure recorders return a valid placeholder that must not be read.
  *
  * A model's forward only records: in a dry run (`cadre plan`) the same code runs with shapes and no
  * data.
@@ -60,7 +62,7 @@ CADRE_API cadre_tensor *cadre_gelu(cadre_tape *t, cadre_tensor *x);
 CADRE_API cadre_tensor *cadre_add(cadre_tape *t, cadre_tensor *a, cadre_tensor *b);
 /* Zeroes elements with probability `rate` and scales the rest by 1 / (1 - rate), in training passes
  * alone. `site` names the place ("h.0.attn") and keys the mask with seed, step, sample and element,
- * so every layout draws the same. */
+ * so every layout draws the same; the text is borrowed until the next pass. */
 CADRE_API cadre_tensor *cadre_dropout(cadre_tape *t, cadre_tensor *x, double rate,
                                       const char *site);
 
