@@ -20,8 +20,10 @@ static int show(const cli_call *call, const char *path) {
 /* A checkpoint that was looked at and is bad is an answer, exit code 1; none there is a failure. */
 static int check(const cli_call *call, const char *path) {
     cadre_text to = {0};
-    cadre_status st = cadre_checkpoint_check(path, call->json, &to);
-    bool answered = to.length > 0;
+    cadre_status st = cadre_path_is_folder(path)
+                          ? cadre_checkpoint_check(path, call->json, &to)
+                          : CADRE_FAIL(CADRE_EDATA, "%s: there is no such folder", path);
+    bool answered = cadre_path_is_folder(path);
     int code = st ? cli_fail(call, st) : 0;
     int printed = cli_print(call, &to);
     if (st == CADRE_EDATA && answered) code = 1;

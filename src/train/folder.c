@@ -23,7 +23,7 @@ static cadre_status next_free(const char *dir, const char *name, char *ret_folde
         char numbered[CADRE_PATH];
         CADRE_CHECK(i < 100000, CADRE_EUSAGE, "%s: no free name after %s-%d; give --run.name=NAME",
                     dir, name, i - 1);
-        snprintf(numbered, sizeof numbered, "%s-%d", name, i);
+        snprintf(numbered, sizeof numbered, "%.4000s-%d", name, i);
         cadre_join(ret_folder, CADRE_PATH, dir, numbered);
     }
     return CADRE_OK;
@@ -49,18 +49,18 @@ static void remark(cadre_run_place *place, const char *text) {
 /* Continue from `place->checkpoint`, or finished already. `steps` < 0: not known before the data
  * are read (train.epochs); the run itself finds out then. */
 static cadre_status go_on(const cadre_settings *set, int64_t steps, cadre_run_place *place) {
-    char text[CADRE_PATH + 256];
+    char text[1024];
     int64_t step = 0;
     CADRE_TRY(step_of(set, place->checkpoint, &step));
     place->resume = true;
     place->finished = steps >= 0 && step >= steps;
     if (place->finished)
         snprintf(text, sizeof text,
-                 "%.900s is finished: step %" PRId64 " of %" PRId64
+                 "%.700s is finished: step %" PRId64 " of %" PRId64
                  " is done; --train.steps=N with a larger N goes on, --run.name=NEW starts anew",
                  place->folder, step, steps);
     else
-        snprintf(text, sizeof text, "%.900s exists; continuing from step %" PRId64, place->folder,
+        snprintf(text, sizeof text, "%.800s exists; continuing from step %" PRId64, place->folder,
                  step);
     remark(place, text);
     return CADRE_OK;

@@ -254,6 +254,7 @@ cadre_status cadre_run_loop(cadre_run *run) {
     run->started = true;
     TELL(run, start, run, &run->plan);
     if (run->from[0]) TELL(run, resumed, run, run->step);
+    cadre_bind(&run->binding, true);
     CADRE_TRY(steps(run));
     CADRE_TRY(tell_trace(run, 0));
     sample_memory(run);

@@ -83,29 +83,37 @@ static cadre_status agree_on_folder(cadre_run *run) {
 }
 
 cadre_status cadre_rank_threads(cadre_comm *world, int64_t threads, bool pin, cadre_pool **ret_pool,
-                                int *ret_pinned, cpu_set_t *ret_before) {
+                                cadre_binding *ret_binding) {
     int cpus[1024], n = 0;
-    *ret_pinned = 0;
-    if (pin && !sched_getaffinity(0, sizeof *ret_before, ret_before))
+    cadre_binding binding = {0};
+    if (pin && !sched_getaffinity(0, sizeof binding.before, &binding.before))
         n = cadre_cpus_share(cadre_comm_local_rank(world), cadre_comm_local_size(world), cpus,
                              CADRE_COUNT(cpus));
     bool each = n >= threads; /* a core for each thread */
     CADRE_TRY(
         cadre_pool_open(ret_pool, (int)threads, each ? cpus : NULL, cadre_kernel_thread_start));
-    if (n == 0) return CADRE_OK;
-    *ret_pinned = n;
-    if (cadre_cpus_bind_self(cpus, each ? 1 : n)) *ret_pinned = 0; /* not allowed here: unpinned */
+    CPU_ZERO(&binding.own);
+    for (int i = 0; i < n; i++)
+        if ((!each || i == 0) && cpus[i] < CPU_SETSIZE) CPU_SET(cpus[i], &binding.own);
+    binding.cores = n;
+    *ret_binding = binding;
     return CADRE_OK;
+}
+
+void cadre_bind(const cadre_binding *binding, bool own) {
+    if (binding->cores == 0) return;
+    /* Where it is not allowed, the thread runs where the system puts it. */
+    (void)sched_setaffinity(0, sizeof(cpu_set_t), own ? &binding->own : &binding->before);
 }
 
 static cadre_status open_model(cadre_run *run) {
     const cadre_config *c = &run->cfg;
-    CADRE_TRY(cadre_rank_threads(run->world, c->run.threads, c->run.pin, &run->pool, &run->pinned,
-                                 &run->affinity));
-    run->bound = run->pinned > 0;
+    CADRE_TRY(
+        cadre_rank_threads(run->world, c->run.threads, c->run.pin, &run->pool, &run->binding));
+    cadre_bind(&run->binding, true); /* memory is touched first where it is used */
     cadre_log(CADRE_LOG_INFO, "rank %d of %d: transport %s, %d threads, %s", run->rank, run->size,
               cadre_comm_transport(run->world), cadre_pool_threads(run->pool),
-              run->pinned ? "pinned" : "not pinned");
+              run->binding.cores ? "pinned" : "not pinned");
     CADRE_TRY(cadre_queue_open(&run->queue, c->run.device, run->pool));
     CADRE_TRY(cadre_model_open(&run->model, run->set));
     cadre_optim_scale(&run->cfg.optim, c->train.batch);
@@ -198,7 +206,6 @@ void cadre_run_close(cadre_run *run) {
     cadre_model_close(&run->model);
     cadre_queue_close(&run->queue);
     cadre_pool_close(&run->pool);
-    if (run->bound) (void)sched_setaffinity(0, sizeof run->affinity, &run->affinity);
-    run->bound = false;
+    cadre_bind(&run->binding, false);
     cadre_corpus_close(&run->corpus);
 }

@@ -53,12 +53,10 @@ static cadre_status measure(cadre_comm *alone, cadre_queue *queue, const cadre_m
     static const bool no_votes[CADRE_VOTES];
     dry_source source = {c->train.micro_batch, c->train.context};
     const cadre_micro_source micros = {&source, dry_next};
-    cadre_parallel_cfg parallel = c->parallel;
     cadre_parallel *p = NULL;
     cadre_step_result result;
     int64_t evaluation = 0;
-    parallel.dp = 1;
-    CADRE_TRY(cadre_parallel_open(&p, alone, model, queue, &parallel, &c->optim));
+    CADRE_TRY(cadre_parallel_open(&p, alone, model, queue, &c->parallel, &c->optim));
     cadre_status st = cadre_parallel_step(p, &micros, 1, 1, no_votes, &result);
     int64_t per_step = c->train.batch / c->train.micro_batch; /* micro-batches of all ranks */
     plan->flops_per_step = queue->cost.flops * (double)per_step;

@@ -84,8 +84,9 @@ void cadre_failure_text(const cadre_rank_fate *fates, int ranks, int first, cons
         if (seen) cadre_text_add(to, "; a peer saw: %s", seen);
         if (log_folder) add_log(log_folder, first, to);
     } else if (f->told) {
-        /* What is wrong with settings or data is the same on every rank. */
-        bool common = f->end.status == CADRE_EUSAGE || f->end.status == CADRE_EDATA;
+        /* What is wrong with settings, data or numbers is the same on every rank. */
+        bool common = f->end.status == CADRE_EUSAGE || f->end.status == CADRE_EDATA ||
+                      f->end.status == CADRE_ENUMERIC;
         if (ranks > 1 && !common) cadre_text_add(to, "rank %d: ", first);
         cadre_text_add(to, "%s", f->end.text);
     } else {

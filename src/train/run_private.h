@@ -17,6 +17,12 @@ enum {
     CADRE_STEP_WINDOW = 32, /* step times that the median for the time left is taken over */
 };
 
+/* Where the calling thread may run: anywhere it could before, or on its rank's cores. */
+typedef struct cadre_binding {
+    int cores; /* of this rank; 0: not pinned */
+    cpu_set_t before, own;
+} cadre_binding;
+
 struct cadre_run {
     cadre_comm *world;
     int rank, size;
@@ -30,9 +36,7 @@ struct cadre_run {
     char folder[CADRE_PATH];
     char from[CADRE_PATH]; /* checkpoint to continue from; "": none */
 
-    cpu_set_t affinity; /* of the calling thread before it was bound */
-    bool bound;
-    int pinned; /* cores of this rank; 0: not pinned */
+    cadre_binding binding; /* of the calling thread */
     cadre_pool *pool;
     cadre_queue *queue;
     cadre_model *model;
@@ -73,9 +77,12 @@ cadre_status cadre_state_load(cadre_comm *world, cadre_parallel *p, const cadre_
                               const char *path, uint64_t data_hash, int64_t *ret_step,
                               int64_t *ret_samples, double *ret_valid_loss);
 
-/* Threads of a rank (open.c): the pool, and this thread's cores when `pin`. */
+/* Threads of a rank (open.c): the pool, and this thread's cores when `pin`; not bound yet. */
 cadre_status cadre_rank_threads(cadre_comm *world, int64_t threads, bool pin, cadre_pool **ret_pool,
-                                int *ret_pinned, cpu_set_t *ret_before);
+                                cadre_binding *ret_binding);
+/* Binds the calling thread to its cores (`own`), or back to where it was. Threads that it starts
+ * inherit that, so it is unbound around whatever starts or counts for the whole process. */
+void cadre_bind(const cadre_binding *binding, bool own);
 
 /* Only token models are trained from data sets so far. */
 cadre_status cadre_check_model_kind(const cadre_config *c);

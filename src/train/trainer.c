@@ -42,8 +42,7 @@ static cadre_status announce(cadre_trainer *t, cadre_status st) {
 }
 
 static cadre_status open_all(cadre_trainer *t, const cadre_settings *set) {
-    cpu_set_t before;
-    int pinned = 0;
+    cadre_binding binding;
     const cadre_facts facts = {.world = cadre_comm_size(t->world),
                                .local_size = cadre_comm_local_size(t->world)};
     CADRE_TRY(cadre_settings_copy(&t->set, set));
@@ -51,7 +50,7 @@ static cadre_status open_all(cadre_trainer *t, const cadre_settings *set) {
     CADRE_TRY(cadre_config_fill(t->set, &t->cfg));
     cadre_optim_scale(&t->cfg.optim, t->cfg.train.batch);
     CADRE_TRY(cadre_alloc_array(&t->counts, CADRE_MEM_OTHER, facts.world, sizeof *t->counts));
-    CADRE_TRY(cadre_rank_threads(t->world, t->cfg.run.threads, false, &t->pool, &pinned, &before));
+    CADRE_TRY(cadre_rank_threads(t->world, t->cfg.run.threads, false, &t->pool, &binding));
     CADRE_TRY(cadre_queue_open(&t->queue, t->cfg.run.device, t->pool));
     CADRE_TRY(cadre_parallel_open(&t->parallel, t->world, t->model, t->queue, &t->cfg.parallel,
                                   &t->cfg.optim));
