@@ -5,7 +5,7 @@
  * what its forward saved.
  *
  *   x -> linear -> h -> add(h, x) -> y -> loss
- *   loss: dy new | add: dh new, dx new; y, dy back | linear: dx added to; h, dh back
+ *   loss: dy new | add: dh = dx = dy, shared; y back | linear: dx copied, added to; h, dh back
  *
  * A gradient is computed only where it leads to a trained parameter or to `wrt`.
  */
@@ -45,14 +45,47 @@ static cadre_status make_gradient(cadre_tape *t, tape_slot *s) {
     return CADRE_OK;
 }
 
+/* Adding to memory that another gradient shares would change that one too. */
+static cadre_status own_gradient(cadre_tape *t, tape_slot *s) {
+    cadre_piece *shared = s->gradient_memory;
+    const void *from = s->gradient.data;
+    if (!shared || shared->holders == 1) return CADRE_OK;
+    s->gradient_memory = NULL;
+    cadre_status st = make_gradient(t, s);
+    if (!st && from) memcpy(s->gradient.data, from, cadre_tensor_bytes(&s->gradient));
+    cadre_recycler_give(&t->memory, &shared);
+    return st;
+}
+
+static bool takes_gradient(const tape_slot *s) {
+    return s && s->wanted && is_real(&s->tensor);
+}
+
 /* Where the gradient of input `k` goes: the first use writes, later ones add. */
 static cadre_status aim_input(cadre_tape *t, cadre_call *c, int k) {
     tape_slot *s = c->in[k] ? cadre_tape_slot(t, c->in[k]) : NULL;
     c->din[k] = NULL;
-    if (!s || !s->wanted || !is_real(&s->tensor)) return CADRE_OK;
+    if (!takes_gradient(s)) return CADRE_OK;
     c->din_add[k] = s->has_gradient;
-    if (!s->has_gradient) CADRE_TRY(make_gradient(t, s));
+    CADRE_TRY(s->has_gradient ? own_gradient(t, s) : make_gradient(t, s));
     c->din[k] = &s->gradient;
+    return CADRE_OK;
+}
+
+/* The input's gradient is the result's: shared, or added where there is one already. */
+static cadre_status pass_gradient(cadre_tape *t, cadre_call *c, int k) {
+    tape_slot *s = c->in[k] ? cadre_tape_slot(t, c->in[k]) : NULL;
+    const tape_slot *out = cadre_tape_slot(t, c->out);
+    if (!takes_gradient(s)) return CADRE_OK;
+    if (s->has_gradient) {
+        c->din[0] = c->din[1] = NULL;
+        CADRE_TRY(aim_input(t, c, k));
+        return cadre_op_run(t->queue, c, CADRE_BACKWARD_INPUTS);
+    }
+    s->gradient = out->gradient;
+    s->gradient_memory =
+        cadre_recycler_share(out->gradient_memory ? out->gradient_memory : out->memory);
+    s->has_gradient = true;
     return CADRE_OK;
 }
 
@@ -61,6 +94,10 @@ static cadre_status replay_inputs(cadre_tape *t, cadre_call *c) {
         tape_slot *s = cadre_tape_slot(t, c->in[0]);
         s->gradient = s->tensor; /* the forward left it there */
         s->has_gradient = true;
+        return CADRE_OK;
+    }
+    if (cadre_op_table[c->op].gradient_passes) {
+        for (int k = 0; k < CADRE_OP_IN; k++) CADRE_TRY(pass_gradient(t, c, k));
         return CADRE_OK;
     }
     CADRE_TRY(aim_input(t, c, 0));

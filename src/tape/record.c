@@ -113,10 +113,6 @@ static cadre_status make_results(cadre_tape *t, tape_node *n, tape_slot **ret_ou
     return CADRE_OK;
 }
 
-static bool is_loss(cadre_op_id op) {
-    return op == CADRE_OP_CROSS_ENTROPY || op == CADRE_OP_SQUARED_ERROR || op == CADRE_OP_SUM;
-}
-
 /* What the replay will ask of the tensors of this call. */
 static cadre_status keep(cadre_tape *t, tape_node *n, tape_slot *out) {
     const cadre_op *op = &cadre_op_table[n->call.op];
@@ -154,7 +150,7 @@ static cadre_status record(cadre_tape *t, const cadre_call *call,
     CADRE_TRY(check_in_place(t, &n->call));
     cadre_tape_bind(t, n);
     CADRE_TRY(make_results(t, n, ret_out));
-    (*ret_out)->loss = is_loss(call->op);
+    (*ret_out)->loss = cadre_op_table[call->op].loss;
     CADRE_TRY(cadre_op_run(t->queue, &n->call, CADRE_FORWARD));
     t->length++;
     if (t->pass.training)

@@ -66,6 +66,7 @@ cadre_status cadre_recycler_take(cadre_recycler *r, size_t bytes, cadre_piece **
         p->bytes = rounded;
         CADRE_TRY(cadre_arena_take(r->arena, rounded, &p->data));
     }
+    p->holders = 1;
     *ret_piece = p;
     return CADRE_OK;
 }
@@ -81,7 +82,7 @@ static void join(cadre_recycler *r, cadre_piece *p, cadre_piece *next) {
 void cadre_recycler_give(cadre_recycler *r, cadre_piece **piece) {
     cadre_piece *p = *piece;
     *piece = NULL;
-    if (!p) return;
+    if (!p || --p->holders > 0) return;
     if (p->after && p->after->free) join(r, p, p->after);
     if (p->before && p->before->free) {
         cadre_piece *first = p->before;

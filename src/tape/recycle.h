@@ -15,6 +15,7 @@ typedef struct cadre_piece {
     size_t bytes;
     struct cadre_piece *before, *after; /* neighbours that were one piece once */
     struct cadre_piece *up, *down;      /* in the list of free pieces, the latest given first */
+    int holders; /* tensors that share it; it is free when the last gives it back */
     bool free;
 } cadre_piece;
 
@@ -28,6 +29,11 @@ typedef struct cadre_recycler {
 cadre_status cadre_recycler_open(cadre_recycler *r, size_t first_bytes, bool dry);
 /* The smallest free piece that fits, cut to size; else a new one. Not zeroed. */
 cadre_status cadre_recycler_take(cadre_recycler *r, size_t bytes, cadre_piece **ret_piece);
+/* One more holder; each gives it back once. */
+static inline cadre_piece *cadre_recycler_share(cadre_piece *p) {
+    if (p) p->holders++;
+    return p;
+}
 /* Gives `*piece` back and sets it to NULL; NULL is fine. */
 void cadre_recycler_give(cadre_recycler *r, cadre_piece **piece);
 cadre_status cadre_recycler_reset(cadre_recycler *r); /* gives everything back */

@@ -116,8 +116,35 @@ static void with_respect_to(void **state) {
     bench_close(&b);
 }
 
+/* The gradient of a sum is handed on to its parts; what is added to a part later leaves it alone.
+ */
+static void gradients_share_memory(void **state) {
+    (void)state;
+    bench b;
+    double dy[ROWS * LENGTH * WIDTH];
+    cadre_tensor *d = NULL;
+    bench_open(&b, "ref", NULL);
+    OK(cadre_tape_begin(b.tape, &b.pass));
+    cadre_tensor *h = cadre_linear(b.tape, input(&b), &b.param[W], NULL);
+    cadre_tensor *g = cadre_linear(b.tape, h, &b.param[U], NULL);
+    cadre_tensor *y = cadre_add(b.tape, cadre_add(b.tape, g, h), input(&b));
+    double values[ROWS * LENGTH * WIDTH];
+    memcpy(values, cadre_tensor_data(y), sizeof values);
+    cadre_tensor *loss = cadre_sum(b.tape, cadre_gelu(b.tape, y));
+    OK(cadre_tape_backward_wrt(b.tape, loss, NULL, y, &d));
+    memcpy(dy, cadre_tensor_data(d), sizeof dy);
+
+    memcpy(b.x, values, sizeof values); /* the same without anything below y */
+    OK(cadre_tape_begin(b.tape, &b.pass));
+    loss = cadre_sum(b.tape, cadre_gelu(b.tape, input(&b)));
+    OK(cadre_tape_backward_wrt(b.tape, loss, NULL, input(&b), &d));
+    assert_memory_equal(dy, cadre_tensor_data(d), sizeof dy);
+    bench_close(&b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(formulas), cmocka_unit_test(given_gradient),
-                                       cmocka_unit_test(with_respect_to)};
+                                       cmocka_unit_test(with_respect_to),
+                                       cmocka_unit_test(gradients_share_memory)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

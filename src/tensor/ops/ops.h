@@ -104,6 +104,10 @@ typedef struct cadre_op {
     /* The forward of a training pass leaves the gradient of in[0] in in[0]'s own memory
      * (cross-entropy): the tape then takes in[0] itself as din[0] and calls no backward kernel. */
     bool gradient_in_place;
+    /* The gradient towards every input is dout itself: the tape may hand its memory on instead of
+     * calling a backward kernel. */
+    bool gradient_passes;
+    bool loss; /* makes a sum and its count, whose gradient is one: ends a formula */
 } cadre_op;
 
 extern const cadre_op cadre_op_table[CADRE_OPS]; /* ops/table.c */
