@@ -144,10 +144,16 @@ void cadre_buckets_on_start(cadre_buckets *b, cadre_bucket_fn *fn, void *self) {
 
 /* ---- a step ---- */
 
-/* Gives up what a failed step left in flight. */
+void cadre_work_drop(cadre_work **work) {
+    cadre_error error;
+    if (!*work) return;
+    cadre_error_save(&error);
+    (void)cadre_work_wait(work, 0);
+    (void)cadre_error_restore(&error);
+}
+
 static void drop_works(cadre_buckets *b) {
-    for (int i = 0; i < b->count; i++)
-        if (b->at[i].work) (void)cadre_work_wait(&b->at[i].work, 0);
+    for (int i = 0; i < b->count; i++) cadre_work_drop(&b->at[i].work);
 }
 
 void cadre_buckets_begin(cadre_buckets *b, bool held) {

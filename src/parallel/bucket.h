@@ -64,4 +64,8 @@ bool cadre_buckets_in_flight(const cadre_buckets *b);
 bool cadre_buckets_is_ready(const cadre_buckets *b, int item);
 void cadre_buckets_close(cadre_buckets **b);
 
+/* Local. Gives up a work that a failed step left in flight; the thread's error stays the one that
+ * made the step fail. NULL is fine. */
+void cadre_work_drop(cadre_work **work);
+
 #endif

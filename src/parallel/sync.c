@@ -184,6 +184,7 @@ cadre_status cadre_sync_begin(cadre_sync *s, int64_t samples) {
                                       "a step over %" PRId64 " samples; 0 or more are accepted",
                                       samples));
     pthread_mutex_lock(&s->lock);
+    cadre_work_drop(&s->samples_work);
     for (int i = 0; i < s->count; i++) s->at[i].claimed = false;
     for (int g = 0; g < GROUPS; g++)
         cadre_buckets_begin(s->group[g].buckets, g > 0); /* f32 goes first */
@@ -298,7 +299,7 @@ cadre_status cadre_sync_check(cadre_sync *s) {
 void cadre_sync_close(cadre_sync **sync) {
     cadre_sync *s = *sync;
     if (!s) return;
-    if (s->samples_work) (void)cadre_work_wait(&s->samples_work, 0);
+    cadre_work_drop(&s->samples_work);
     for (int g = 0; g < GROUPS; g++) {
         cadre_buckets_close(&s->group[g].buckets);
         if (s->group[g].span) cadre_comm_free(s->comm, s->group[g].span);
