@@ -14,10 +14,8 @@
  */
 #include "insight/bench.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,21 +159,28 @@ static cadre_status bench_cadre(job *j, cadre_bench *bench) {
 
 /* ---- the limit ---- */
 
-static cadre_status limit_once(job *j) {
-    int size = cadre_comm_size(j->comm), rank = cadre_comm_rank(j->comm);
-    int64_t n = j->bytes / 4, first = n * rank / size, end = n * (rank + 1) / size;
-    enum { TILE = 1024 }; /* stays in the nearest cache between its reads and writes */
+enum { TILE = 1024 }; /* stays in the nearest cache between its reads and its writes */
+
+CLONES static void limit_slice(float *shared, int64_t n, int size, int64_t first, int64_t end) {
     float sum[TILE];
     for (int64_t at = first; at < end; at += TILE) {
         int64_t m = end - at < TILE ? end - at : TILE;
-        for (int64_t i = 0; i < m; i++) sum[i] = j->shared[at + i];
+        for (int64_t i = 0; i < m; i++) sum[i] = shared[at + i];
         for (int p = 1; p < size; p++) {
-            const float *in = j->shared + p * n + at;
+            const float *in = shared + p * n + at;
             for (int64_t i = 0; i < m; i++) sum[i] += in[i];
         }
-        for (int p = 0; p < size; p++)
-            memcpy(j->shared + (size + p) * n + at, sum, (size_t)m * sizeof *sum);
+        for (int p = 0; p < size; p++) {
+            float *out = shared + (size + p) * n + at;
+            for (int64_t i = 0; i < m; i++) out[i] = sum[i];
+        }
     }
+}
+
+static cadre_status limit_once(job *j) {
+    int size = cadre_comm_size(j->comm), rank = cadre_comm_rank(j->comm);
+    int64_t n = j->bytes / 4;
+    limit_slice(j->shared, n, size, n * rank / size, n * (rank + 1) / size);
     return CADRE_OK;
 }
 
