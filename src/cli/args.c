@@ -8,6 +8,7 @@
 
 #include "base/status.h"
 #include "cli/cli.h"
+#include "train/resolve.h"
 
 /* "--name=value" or "--name value": whether `word` is the option; its value, NULL when it has to
  * be the next word. */
@@ -171,6 +172,7 @@ cadre_status cli_open_settings(const cli_call *call, const char *run_file,
         snprintf(name, sizeof name, "%.*s", (int)(equals - call->settings[i]), call->settings[i]);
         st = cadre_settings_set(set, name, equals + 1);
     }
+    if (!st) st = cadre_settings_restore(set);
     if (st) {
         cadre_settings_close(&set);
         return cadre_pass_at(__FILE__, __LINE__, __func__, st);

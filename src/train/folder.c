@@ -43,7 +43,9 @@ static cadre_status step_of(const cadre_settings *set, const char *checkpoint, i
 
 static void remark(cadre_run_place *place, const char *text) {
     size_t at = strlen(place->said);
-    snprintf(place->said + at, sizeof place->said - at, "%s%s", at ? "\n" : "", text);
+    int room = (int)(sizeof place->said - at) - 2;
+    if (room > 0)
+        snprintf(place->said + at, sizeof place->said - at, "%s%.*s", at ? "\n" : "", room, text);
 }
 
 /* Continue from `place->checkpoint`, or finished already. `steps` < 0: not known before the data

@@ -165,6 +165,16 @@ static cadre_status resolve_buckets(cadre_settings *set, const cadre_config *c) 
     return cadre_settings_derive(set, "parallel.first_bucket_bytes", "%" PRId64, first);
 }
 
+cadre_status cadre_settings_restore(cadre_settings *set) {
+    for (int i = 0; i < cadre_settings_count(set); i++) {
+        cadre_setting_view v;
+        cadre_settings_view(set, i, &v);
+        if (!v.value && v.row->fallback)
+            CADRE_TRY(cadre_settings_derive(set, v.row->name, "%s", v.row->fallback));
+    }
+    return CADRE_OK;
+}
+
 static int local_ranks(const cadre_facts *facts, int world) {
     return facts->local_size > 0 ? facts->local_size : world;
 }
@@ -175,6 +185,7 @@ cadre_status cadre_settings_resolve(cadre_settings *set, const cadre_facts *fact
     cadre_config c;
     int world = 0, dp = 0;
     int64_t batch = 0;
+    CADRE_TRY(cadre_settings_restore(set));
     CADRE_TRY(cadre_model_apply_preset(set));
     CADRE_TRY(cadre_settings_check_kinds(set));
     if (f->vocab > 0) CADRE_TRY(cadre_settings_derive(set, "model.vocab", "%" PRId64, f->vocab));
@@ -193,6 +204,7 @@ cadre_status cadre_settings_resolve(cadre_settings *set, const cadre_facts *fact
 cadre_status cadre_settings_resolve_trainer(cadre_settings *set, const cadre_facts *facts) {
     cadre_config c;
     int world = 0, dp = 0;
+    CADRE_TRY(cadre_settings_restore(set));
     CADRE_TRY(cadre_config_fill(set, &c));
     CADRE_TRY(check_device(&c));
     CADRE_TRY(resolve_ranks(set, &c, facts, &world, &dp));

@@ -14,6 +14,9 @@ void cadre_path_stem(const char *path, char *ret_stem, size_t room);
  * parallel, else 1. */
 cadre_status cadre_settings_ranks(const cadre_settings *set, int *ret_ranks);
 
+/* What was unset ("--run.dir=") and cannot do without a value takes its default again. */
+cadre_status cadre_settings_restore(cadre_settings *set);
+
 /* What a trainer with batches of its own needs: optimizer, threads, numbers; no batch arithmetic,
  * no model.* . */
 cadre_status cadre_settings_resolve_trainer(cadre_settings *set, const cadre_facts *facts);

@@ -13,6 +13,9 @@ context 8, vocabulary 11, tied head. Tensors of the file (f64, tokens i32):
     CASE/after/NAME      parameters after ten steps of AdamW, CASE = plain or clip (global norm at most 1)
     CASE/loss, CASE/norm (10): mean loss before each step, global norm of its gradient before clipping
 
+The seeds are chosen so that no gradient is so near to zero that AdamW makes f32 noise a whole step: the same in float32
+agrees to 2e-7, but for the key part of the attention bias, whose exact gradient is zero.
+
 AdamW: lr 0.01, betas 0.9 and 0.95, eps 1e-8, weight decay 0.1 on tensors of two dims and none on others.
 """
 import sys
@@ -46,7 +49,7 @@ def shapes():
 
 
 def start():
-    g = torch.Generator().manual_seed(20)
+    g = torch.Generator().manual_seed(28)
     made = {}
     for name, shape in shapes():
         x = torch.randn(shape, generator=g, dtype=torch.float64) * 0.25
@@ -102,7 +105,7 @@ def train(inputs, labels, clip):
 
 def main():
     torch.set_num_threads(1)
-    g = torch.Generator().manual_seed(21)
+    g = torch.Generator().manual_seed(29)
     inputs = torch.randint(VOCAB, (STEPS, BATCH, CONTEXT), generator=g)
     labels = torch.randint(VOCAB, (STEPS, BATCH, CONTEXT), generator=g)
     labels[0, 1, 3] = labels[0, 2, 7] = labels[4, 0, 0] = -1

@@ -324,7 +324,7 @@ static void a_second_run_may_differ(void **state) {
         {"train.context", "32", false},
     };
     for (int i = 0; i < CADRE_COUNT(rows); i++) {
-        const given g = {{"optim.lr", "1e-3", "data.train", "a.txt", NULL}};
+        const given g = {{"optim.lr", "1e-3", "data.train", "a.txt", "train.batch", "12", NULL}};
         cadre_settings *before = opened(&g), *now = opened(&g);
         cadre_text yaml = {0};
         OK(cadre_settings_resolve(before, NULL));

@@ -82,9 +82,12 @@ typedef struct trainer_record {
     uint64_t sum; /* over all bits */
 } trainer_record;
 
-static double gap_of(const void *values, cadre_dtype dtype, const double *want, int64_t n) {
+/* Entries [skip, skip_end) are left out. */
+static double gap_of(const void *values, cadre_dtype dtype, const double *want, int64_t n,
+                     int64_t skip, int64_t skip_end) {
     double difference = 0, norm = 0;
     for (int64_t i = 0; i < n; i++) {
+        if (i >= skip && i < skip_end) continue;
         double x = dtype == CADRE_F64 ? ((const double *)values)[i] : ((const float *)values)[i];
         difference += (x - want[i]) * (x - want[i]);
         norm += want[i] * want[i];
@@ -114,7 +117,11 @@ static void compare(rig *r, const golden_case *g, trainer_record *record) {
         const void *values = cadre_trainer_values(r->trainer, name, &count, &dtype);
         const double *want =
             golden_f64(g->file, NULL, "%s/after/%s", g->clip ? "clip" : "plain", name);
-        record->gap[i] = gap_of(values, dtype, want, count);
+        /* The key part of the attention bias has the exact gradient zero: AdamW turns f32 noise
+         * there into whole steps. It is compared in f64 alone. */
+        bool noise = dtype == CADRE_F32 && strstr(name, "c_attn.bias");
+        record->gap[i] =
+            gap_of(values, dtype, want, count, noise ? count / 3 : 0, noise ? 2 * count / 3 : 0);
         const unsigned char *bytes = values;
         for (size_t k = 0; k < (size_t)count * cadre_dtype_size(dtype); k++)
             record->sum = record->sum * 1099511628211u + bytes[k];
@@ -164,15 +171,16 @@ static void ten_steps_of_pytorch(void **state) {
         for (int size = 1; size <= 4; size++) {
             run(&g, size, records);
             for (int s = 0; s < STEPS; s++) {
-                assert_true(fabs(records[0].loss[s] - loss[s]) <= limit * loss[s]);
-                assert_true(fabs(records[0].norm[s] - norm[s]) <= 10 * limit * norm[s]);
+                if (fabs(records[0].loss[s] - loss[s]) > limit * loss[s] ||
+                    fabs(records[0].norm[s] - norm[s]) > 10 * limit * norm[s])
+                    fail_msg(
+                        "%s f%d, %d ranks, step %d: loss %.12g not %.12g, norm %.12g not %.12g",
+                        name, g.f64 ? 64 : 32, size, s + 1, records[0].loss[s], loss[s],
+                        records[0].norm[s], norm[s]);
             }
             assert_int_equal(records[0].samples, SAMPLES * STEPS);
             for (int p = 0; p < PARAMS; p++) {
-                /* Entries whose exact gradient is zero (the key part of the attention bias): AdamW
-                 * turns f32 noise there into whole steps. They are compared in f64 alone. */
-                bool noise = !g.f64 && (p % 12 == 5 || p % 12 == 3);
-                if (!noise && records[0].gap[p] > limit)
+                if (records[0].gap[p] > limit)
                     fail_msg("%s f%d, %d ranks: parameter %d is %.2e off", name, g.f64 ? 64 : 32,
                              size, p, records[0].gap[p]);
             }
