@@ -26,13 +26,14 @@
 #include "base/clock.h"
 #include "base/cpus.h"
 
-enum {
-    SIZES_MOST = 32,
-    SAMPLES_MOST = 2000,
-    SAMPLES_LEAST = 5,
-    BURST_NS = 100000,
-    RANKS_MOST = 64
-};
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
+    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define CLONES
+#endif
+
+enum { SIZES_MOST = 32, SAMPLES_MOST = 2000, SAMPLES_LEAST = 5, BURST_NS = 100000 };
 
 static const char standard_sizes[] = "8KiB,64KiB,1MiB,16MiB,256MiB";
 
