@@ -37,13 +37,26 @@ static size_t take(cadre_world *w, size_t bytes) {
     return w->top - bytes;
 }
 
+/* Room in the list for one more free block than there will be allocations: giving back never fails.
+ */
+static cadre_status make_room(cadre_world *w) {
+    if (w->allocations + 2 <= w->block_room) return CADRE_OK;
+    int room = w->block_room ? 2 * w->block_room : 64;
+    CADRE_TRY(cadre_realloc(&w->blocks, CADRE_MEM_OTHER, (size_t)room * sizeof *w->blocks));
+    w->block_room = room;
+    return CADRE_OK;
+}
+
 cadre_status cadre_heap_alloc(cadre_world *w, size_t bytes, void **ret_pointer) {
     CADRE_CHECK(!cadre_fault_here() && bytes < SIZE_MAX / 2, CADRE_ERESOURCE,
                 "out of memory: cannot allocate %zu bytes that travel", bytes);
     size_t whole = (bytes + 2 * CADRE_LINE - 1) / CADRE_LINE * CADRE_LINE;
     pthread_mutex_lock(&w->lock);
-    size_t at = take(w, whole);
+    cadre_status st = make_room(w);
+    size_t at = st ? SIZE_MAX : take(w, whole);
+    w->allocations += at != SIZE_MAX;
     pthread_mutex_unlock(&w->lock);
+    if (st) return st;
     CADRE_CHECK(at != SIZE_MAX, CADRE_ERESOURCE,
                 "out of memory: %zu bytes that travel do not fit this rank's heap of %zu bytes",
                 bytes, own(w)->bytes);
@@ -70,13 +83,6 @@ static void put_back(cadre_world *w, size_t at, size_t bytes) {
         b->at = at;
         b->bytes += bytes;
     } else {
-        if (w->block_count == w->block_room) {
-            int room = w->block_room ? 2 * w->block_room : 64;
-            if (cadre_realloc(&w->blocks, CADRE_MEM_OTHER, (size_t)room * sizeof *b))
-                return; /* lost until the world closes */
-            w->block_room = room;
-            b = &w->blocks[i];
-        }
         memmove(b + 1, b, (size_t)(w->block_count++ - i) * sizeof *b);
         *b = (cadre_free_block){at, bytes};
     }
@@ -93,6 +99,7 @@ void cadre_heap_free(cadre_world *w, void *pointer) {
         (void)madvise((void *)first, end - first, MADV_REMOVE);
     }
     pthread_mutex_lock(&w->lock);
+    w->allocations--;
     put_back(w, (size_t)(block - own(w)->base), whole);
     pthread_mutex_unlock(&w->lock);
 }

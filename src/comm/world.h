@@ -106,8 +106,9 @@ typedef struct cadre_world {
     pthread_mutex_t lock;              /* of the heap */
     cadre_free_block *blocks;          /* free memory of the own heap, by address */
     int block_count, block_room;
-    size_t top; /* heap used so far */
-    int users;  /* communicators of this rank that are open */
+    int allocations; /* in the own heap now */
+    size_t top;      /* heap used so far */
+    int users;       /* communicators of this rank that are open */
     cadre_comm_opts opts;
 } cadre_world;
 
