@@ -45,6 +45,7 @@ static cadre_status show(const cli_call *call, const cadre_bench *bench, cadre_t
 static cadre_status measure(const cli_call *call, const cadre_bench_allreduce_opts *opts,
                             cadre_comm **world, cadre_bench *bench) {
     int cpus[1024], rank = cadre_comm_local_rank(*world), size = cadre_comm_size(*world);
+    int machine = cadre_cpus_count();
     int n = cadre_cpus_share(rank, cadre_comm_local_size(*world), cpus, CADRE_COUNT(cpus));
     if (n > 0) (void)cadre_cpus_bind_self(cpus, n);
     cadre_status st = cadre_bench_allreduce(*world, opts, bench);
@@ -54,6 +55,7 @@ static cadre_status measure(const cli_call *call, const cadre_bench_allreduce_op
         cadre_comm_abort(*world, &error);
         return cadre_error_restore(&error);
     }
+    bench->cpus = machine; /* before this rank was bound to its share */
     cadre_comm_close(world);
     if (rank != 0) return CADRE_OK;
     char **environment = NULL;

@@ -24,21 +24,7 @@ int cli_plan(const cli_call *call) {
         st = CADRE_FAIL(CADRE_EUSAGE, "plan --timeline draws pipeline schedules, which are not "
                                       "built yet; leave it out");
     if (!st) st = cli_open_settings(call, call->word_count ? call->words[0] : NULL, &set);
-    bool vocab_known = false;
-    if (!st) {
-        const char *data = cadre_settings_get(set, "data.train");
-        vocab_known = (data && *data) || cadre_settings_get(set, "model.vocab");
-        st = cadre_plan_make(set, &plan);
-    }
-    if (!st && !vocab_known && plan.parameters > 0 && !call->json) {
-        const char *vocab = cadre_settings_get(set, "model.vocab");
-        int64_t n = 0;
-        if (vocab && cadre_parse_i64(vocab, &n) && n == CADRE_PLAN_VOCAB)
-            cli_remark(call,
-                       "no data and no model.vocab: counted with a vocabulary of %d; give "
-                       "--data.train=FILE or --model.vocab=N",
-                       (int)CADRE_PLAN_VOCAB);
-    }
+    if (!st) st = cadre_plan_make(set, &plan);
     int code = st ? cli_fail(call, st) : show(call, &plan, set);
     cadre_settings_close(&set);
     return code;

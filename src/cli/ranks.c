@@ -110,7 +110,8 @@ int cli_rank_end(const cli_call *call, const cadre_launch *launch, cadre_comm *w
         if (first != launch->rank) end.cause = first;
         snprintf(end.text, sizeof end.text, "%s", cadre_error_text());
         cadre_log(CADRE_LOG_ERROR, "%s", end.text);
-        if (call->env->report_fd < 0) cli_fail(call, status);
+        /* Unwatched ranks speak for themselves; who repeats a peer's failure keeps quiet. */
+        if (call->env->report_fd < 0 && end.cause < 0) cli_fail(call, status);
         if (call->env->report_fd >= 0 && call->verbose) cadre_error_print(stderr);
     }
     cadre_rank_report(call->env->report_fd, &end);

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -211,6 +212,21 @@ static void drop_unused(const cadre_run_place *place, int code) {
     if (!cadre_path_is_file(path)) (void)cadre_remove_tree(place->folder);
 }
 
+/* One run at a time writes to a folder. The lock ends with this process, however it ends. */
+static cadre_status lock_folder(const char *folder, int *ret_fd) {
+    CADRE_TRY(cadre_mkdirs(folder));
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CADRE_CHECK(fd >= 0, CADRE_ERESOURCE, "cannot open %s: %s", folder, strerror(errno));
+    if (flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {
+        close(fd);
+        return CADRE_FAIL(CADRE_EUSAGE,
+                          "another run is writing to %s; wait for it or take --run.name=NEW",
+                          folder);
+    }
+    *ret_fd = fd;
+    return CADRE_OK;
+}
+
 static int start(const cli_call *call, int ranks, const cadre_run_place *place) {
     cadre_text folder = {0};
     char *more[3] = {NULL, "CADRE_RUN_RESUME=1", NULL};
@@ -219,8 +235,11 @@ static int start(const cli_call *call, int ranks, const cadre_run_place *place) 
     more[0] = folder.at;
     if (!place->resume) more[1] = NULL;
     bool made = !cadre_path_is_folder(place->folder);
-    int code = cli_supervise(call, ranks, place->folder, more);
-    if (made) drop_unused(place, code);
+    int lock = -1, code;
+    cadre_status st = lock_folder(place->folder, &lock);
+    code = st ? cli_fail(call, st) : cli_supervise(call, ranks, place->folder, more);
+    if (made && !st) drop_unused(place, code);
+    if (lock >= 0) close(lock);
     cadre_text_free(&folder);
     return code;
 }

@@ -8,7 +8,11 @@ start() { # NAME: a run that would last for minutes, with its first steps done
     "$CADRE" train --data.train=text.txt $small --train.steps=100000000 --train.eval_every=0 --ranks 2 --run.name="$1" >"$1.out" 2>"$1.err" &
     pid=$!
     tries=0
-    until [ -s "runs/$1/metrics.jsonl" ] || [ $tries -gt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
+    lines=$(cat "runs/$1/metrics.jsonl" 2>/dev/null | wc -l)
+    until [ "$(cat "runs/$1/metrics.jsonl" 2>/dev/null | wc -l)" -gt "$lines" ] || [ $tries -gt 100 ]; do
+        sleep 0.1
+        tries=$((tries + 1))
+    done
     begin=$(date +%s)
     ranks=$(pgrep -P $pid | tr '\n' ' ')
 }
@@ -44,6 +48,14 @@ wait $pid
 "$CADRE" train --data.train=text.txt $small --train.steps=100000000 --train.eval_every=0 --ranks 3 --train.micro_batch=4 --train.batch=12 --run.name=other >/dev/null 2>other.err
 is "another batch is refused" $? 2
 grep -q 'train.batch' other.err && pass "by name" || failure "not by name"
+
+start busy
+kill -USR1 $pid
+wait $pid
+start busy
+refused "a folder in use" 2 'another run' "$CADRE" train --data.train=text.txt $small --train.steps=100000001 --train.eval_every=0 --ranks 2 --run.name=busy
+kill -TERM $pid
+wait $pid
 
 start number
 kill -TERM "${ranks%% *}"
