@@ -6,29 +6,6 @@
 #include "base/fault.h"
 #include "parallel/trainer.h"
 
-/* Element count of parameter `id` in a record, where it has a gradient. */
-static int64_t count_of(const trained *t, int id) {
-    for (int next = id + 1; next <= t->params; next++)
-        if (t->first[next] >= 0) return t->first[next] - t->first[id];
-    return 0;
-}
-
-static void compare_gradients(const trained *got, const trained *want, double tolerance) {
-    assert_int_equal(got->params, want->params);
-    for (int id = 0; id < want->params; id++) {
-        assert_true(want->first[id] >= 0);
-        double gap = relative_gap_f64(got->gradient + got->first[id],
-                                      want->gradient + want->first[id], count_of(want, id));
-        if (!(gap <= tolerance)) print_error("%s: gap %g\n", want->name[id], gap);
-        assert_true(gap <= tolerance);
-    }
-    for (int s = 0; s < STEPS_MOST; s++) {
-        assert_true(fabs(got->loss[s] - want->loss[s]) <= tolerance * want->loss[s]);
-        assert_true(fabs(got->norm[s] - want->norm[s]) <= tolerance * want->norm[s]);
-        assert_true(got->count[s] == want->count[s]);
-    }
-}
-
 static void ranks_agree(const char *kind, bool wide, double tolerance) {
     static const int sizes[] = {1, 2, 3, 4, 5, 8};
     /* Plain SGD moves in proportion, so that later steps compare too. */
@@ -64,17 +41,6 @@ static void mlp_f64(void **unused) {
 static void mlp_f32(void **unused) {
     (void)unused;
     ranks_agree("mlp", false, 5e-6);
-}
-
-/* What must not change a bit. */
-static void same_bits(const training *a, int size_a, const training *b, int size_b) {
-    trained *x = run_training(a, size_a), *y = run_training(b, size_b);
-    assert_int_equal(x->hash, y->hash);
-    assert_memory_equal(x->gradient, y->gradient, sizeof x->gradient);
-    assert_memory_equal(x->loss, y->loss, sizeof x->loss);
-    assert_memory_equal(x->norm, y->norm, sizeof x->norm);
-    free(x);
-    free(y);
 }
 
 static void buckets_and_overlap_change_no_bit(void **unused) {

@@ -11,11 +11,20 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/fault.h"
 #include "base/hash.h"
 #include "parallel/context.h"
 #include "support/ranks.h"
 
-enum { ROOM = 12000, STEPS_MOST = 6, SAMPLES = 6, LENGTH = 8, FEATURES = 7, CLASSES = 11 };
+/* TRAINER_LARGE: the size of gpt2-char instead. */
+#ifdef TRAINER_LARGE
+enum { ROOM = 830000, LENGTH = 64, CLASSES = 65 };
+#define TRAINER_SIZE "4", "4", "128", "64", "65"
+#else
+enum { ROOM = 12000, LENGTH = 8, CLASSES = 11 };
+#define TRAINER_SIZE "2", "2", "16", "8", "11"
+#endif
+enum { STEPS_MOST = 6, SAMPLES = 6, FEATURES = 7 };
 
 typedef struct training {
     const char *kind;    /* "gpt2", "mlp" */
@@ -75,6 +84,7 @@ static cadre_status trainer_settings(const training *t, cadre_settings **ret_set
     const cadre_setting_table *const tables[] = {&cadre_model_settings, &cadre_optim_settings,
                                                  &cadre_parallel_settings, &trainer_table};
     const bool gpt2 = strcmp(t->kind, "gpt2") == 0;
+    static const char *const size[] = {TRAINER_SIZE};
     char clip[32], bytes[32], first[32], dropout[32];
     snprintf(clip, sizeof clip, "%.17g", t->clip);
     snprintf(bytes, sizeof bytes, "%lld", (long long)t->bucket_bytes);
@@ -82,11 +92,11 @@ static cadre_status trainer_settings(const training *t, cadre_settings **ret_set
     snprintf(dropout, sizeof dropout, "%.17g", t->dropout);
     const char *pairs[][2] = {
         {"model.kind", t->kind},
-        {"model.layers", "2"},
-        {gpt2 ? "model.heads" : NULL, "2"},
-        {"model.width", "16"},
-        {"model.context", gpt2 ? "8" : "7"},
-        {"model.vocab", "11"},
+        {"model.layers", size[0]},
+        {gpt2 ? "model.heads" : NULL, size[1]},
+        {"model.width", size[2]},
+        {"model.context", gpt2 ? size[3] : "7"},
+        {"model.vocab", size[4]},
         {t->dropout > 0 ? "model.dropout" : NULL, dropout},
         {t->wide ? "precision.compute" : NULL, "f64"},
         {t->wide ? "run.device" : NULL, "ref"},
@@ -312,7 +322,7 @@ static cadre_status train_body(test_rank *me) {
 }
 
 /* Runs on `size` ranks; all have to end well and hold the same. The caller frees the records. */
-static trained *run_training(const training *t, int size) {
+__attribute__((unused)) static trained *run_training(const training *t, int size) {
     trained *records = calloc((size_t)size, sizeof *records);
     test_result results[16];
     assert_non_null(records);
@@ -325,6 +335,44 @@ static trained *run_training(const training *t, int size) {
         assert_memory_equal(records[r].gradient, records[0].gradient, sizeof records[0].gradient);
     }
     return records;
+}
+
+/* ---- comparisons ---- */
+
+/* Element count of parameter `id` in a record, where it has a gradient. */
+static int64_t count_of(const trained *t, int id) {
+    for (int next = id + 1; next <= t->params; next++)
+        if (t->first[next] >= 0) return t->first[next] - t->first[id];
+    return 0;
+}
+
+__attribute__((unused)) static void compare_gradients(const trained *got, const trained *want,
+                                                      double tolerance) {
+    assert_int_equal(got->params, want->params);
+    for (int id = 0; id < want->params; id++) {
+        assert_true(want->first[id] >= 0);
+        double gap = relative_gap_f64(got->gradient + got->first[id],
+                                      want->gradient + want->first[id], count_of(want, id));
+        if (!(gap <= tolerance)) print_error("%s: gap %g\n", want->name[id], gap);
+        assert_true(gap <= tolerance);
+    }
+    for (int s = 0; s < STEPS_MOST; s++) {
+        assert_true(fabs(got->loss[s] - want->loss[s]) <= tolerance * want->loss[s]);
+        assert_true(fabs(got->norm[s] - want->norm[s]) <= tolerance * want->norm[s]);
+        assert_true(got->count[s] == want->count[s]);
+    }
+}
+
+/* What must not change a bit. */
+__attribute__((unused)) static void same_bits(const training *a, int size_a, const training *b,
+                                              int size_b) {
+    trained *x = run_training(a, size_a), *y = run_training(b, size_b);
+    assert_int_equal(x->hash, y->hash);
+    assert_memory_equal(x->gradient, y->gradient, sizeof x->gradient);
+    assert_memory_equal(x->loss, y->loss, sizeof x->loss);
+    assert_memory_equal(x->norm, y->norm, sizeof x->norm);
+    free(x);
+    free(y);
 }
 
 #endif
