@@ -237,6 +237,7 @@ static int start(const cli_call *call, int ranks, const cadre_run_place *place) 
     bool made = !cadre_path_is_folder(place->folder);
     int lock = -1, code;
     cadre_status st = lock_folder(place->folder, &lock);
+    if (!st && place->said[0]) cli_remark(call, "%s", place->said);
     code = st ? cli_fail(call, st) : cli_supervise(call, ranks, place->folder, more);
     if (made && !st) drop_unused(place, code);
     if (lock >= 0) close(lock);
@@ -269,6 +270,5 @@ int cli_train(const cli_call *call) {
         if (!call->quiet) printf("%s\n", place.said);
         return 0;
     }
-    if (place.said[0]) cli_remark(call, "%s", place.said);
     return start(call, ranks, &place);
 }
