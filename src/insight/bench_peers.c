@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <spawn.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -98,29 +99,43 @@ static bool find_folder(char ret_folder[CADRE_PATH]) {
     return false;
 }
 
+static cadre_status run_scripts(cadre_bench *bench, const int64_t *sizes, int count, double seconds,
+                                int ranks, const char *folder, char *const *environment) {
+    char path[CADRE_PATH], text[SIZES_MOST + 2][32];
+    char *words[SIZES_MOST + 8];
+    snprintf(text[0], sizeof text[0], "%d", ranks);
+    snprintf(text[1], sizeof text[1], "%g", seconds > 0 ? seconds : 1);
+    for (int i = 0; i < count; i++) snprintf(text[i + 2], sizeof text[0], "%" PRId64, sizes[i]);
+    for (int i = 0; i < CADRE_COUNT(scripts); i++) {
+        int n = 0;
+        words[n++] = "sh";
+        words[n++] = cadre_join(path, sizeof path, folder, scripts[i]);
+        for (int k = 0; k < count + 2; k++) words[n++] = text[k];
+        words[n] = NULL;
+        CADRE_TRY(run_script(bench, words, environment, ranks));
+    }
+    return bench->said.status;
+}
+
+/* The calling rank may be bound to cores of its own; peers get those of the process that started
+ * it. */
 cadre_status cadre_bench_peers(cadre_bench *bench, const cadre_bench_allreduce_opts *opts,
                                int ranks, const char *folder, char *const *environment) {
-    char found[CADRE_PATH], path[CADRE_PATH], text[SIZES_MOST + 2][32];
-    char *words[SIZES_MOST + 8];
+    char found[CADRE_PATH];
     int64_t sizes[SIZES_MOST];
     int count = 0;
+    cpu_set_t own, wide;
     CADRE_TRY(cadre_bench_sizes(opts->bytes, sizes, &count));
     if (!folder && !find_folder(found)) {
         cadre_text_add(&bench->said, "peers: their scripts (bench/peers) are not beside this "
                                      "program\n");
         return bench->said.status;
     }
-    snprintf(text[0], sizeof text[0], "%d", ranks);
-    snprintf(text[1], sizeof text[1], "%g", opts->seconds > 0 ? opts->seconds : 1);
-    for (int i = 0; i < count; i++) snprintf(text[i + 2], sizeof text[0], "%" PRId64, sizes[i]);
-    for (int i = 0; i < CADRE_COUNT(scripts); i++) {
-        int n = 0;
-        cadre_join(path, sizeof path, folder ? folder : found, scripts[i]);
-        words[n++] = "sh";
-        words[n++] = path;
-        for (int k = 0; k < count + 2; k++) words[n++] = text[k];
-        words[n] = NULL;
-        CADRE_TRY(run_script(bench, words, environment, ranks));
-    }
-    return bench->said.status;
+    bool widened = sched_getaffinity(0, sizeof own, &own) == 0 &&
+                   sched_getaffinity(getppid(), sizeof wide, &wide) == 0 &&
+                   sched_setaffinity(0, sizeof wide, &wide) == 0;
+    cadre_status st = run_scripts(bench, sizes, count, opts->seconds, ranks,
+                                  folder ? folder : found, environment);
+    if (widened) sched_setaffinity(0, sizeof own, &own);
+    return st;
 }
