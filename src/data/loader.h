@@ -28,6 +28,8 @@ cadre_status cadre_loader_open(cadre_loader **ret_loader, const cadre_run_of_tok
 /* The next micro-batch of this rank, in order: accumulation of them a step. Valid until the next
  * call. */
 cadre_status cadre_loader_next(cadre_loader *l, const cadre_micro_batch **ret_batch);
+/* Nanoseconds that cadre_loader_next has waited for the thread since open. */
+int64_t cadre_loader_wait_ns(cadre_loader *l);
 void cadre_loader_close(cadre_loader **l);
 
 /* Evaluation: window w of ceil((T - 1) / C), offset 0, last one masked, so that every token but the
