@@ -109,6 +109,11 @@ cadre_status cadre_norm_squared(cadre_norm *n, const void *values, cadre_dtype d
     return CADRE_OK;
 }
 
+double cadre_clip_factor(double norm, double limit) {
+    double factor = limit > 0 ? limit / (norm + 1e-6) : 1;
+    return factor < 1 ? factor : 1;
+}
+
 void cadre_norm_close(cadre_norm *n) {
     if (n->squares) {
         cadre_comm_free(n->comm, n->squares);

@@ -25,6 +25,10 @@ cadre_status cadre_norm_squared(cadre_norm *n, const void *values, cadre_dtype d
                                 cadre_pool *pool, double *ret_sum);
 void cadre_norm_close(cadre_norm *n);
 
+/* Local. What gradients of that norm are multiplied with, so that it is at most `limit` (0: no
+ * limit): limit / (norm + 1e-6), at most 1, as PyTorch's clip_grad_norm_ does. */
+double cadre_clip_factor(double norm, double limit);
+
 /* Local. Is one of values[first .. first + count) infinite or not a number? f32 or f64. */
 bool cadre_any_nonfinite(const void *values, cadre_dtype dtype, int64_t first, int64_t count);
 

@@ -136,9 +136,7 @@ static cadre_status clip(cadre_parallel *p, running *r, const cadre_action *a) {
     to->grad_norm = sqrt(squared) / to->count;
     r->update = isfinite(to->grad_norm) && isfinite(to->loss);
     if (r->update) {
-        /* torch.nn.utils.clip_grad_norm_'s factor. */
-        double factor = p->optim.clip > 0 ? p->optim.clip / (to->grad_norm + 1e-6) : 1;
-        r->grad_scale = (factor < 1 ? factor : 1) / to->count;
+        r->grad_scale = cadre_clip_factor(to->grad_norm, p->optim.clip) / to->count;
         return CADRE_OK;
     }
     CADRE_TRY(find_blame(p, r));

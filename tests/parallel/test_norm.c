@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "optim/golden.h"
 #include "parallel/clip.h"
 #include "parallel/parallel.h"
 #include "support/ranks.h"
@@ -112,11 +113,23 @@ static void finds_what_is_not_finite(void **unused) {
     }
 }
 
+static void the_factor_is_pytorchs(void **unused) {
+    (void)unused;
+    float gradient[CADRE_CHUNK] = {0};
+    double square = 0;
+    for (int i = 0; i < GOLDEN_N; i++) gradient[i] = (float)((i * 7 + 13) % 17 - 8) / 8;
+    cadre_chunk_squares(gradient, CADRE_F32, 0, 1, &square, NULL);
+    assert_true(fabs(sqrt(square) - golden_norm) <= 1e-15 * golden_norm);
+    assert_true(fabs(cadre_clip_factor(golden_norm, 1) - golden_clip) <= 1e-15);
+    assert_true(cadre_clip_factor(golden_norm, 3) == 1 && cadre_clip_factor(golden_norm, 0) == 1);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tree_sum_is_t),
         cmocka_unit_test(chunk_squares),
         cmocka_unit_test(every_layout_has_the_same_norm),
+        cmocka_unit_test(the_factor_is_pytorchs),
         cmocka_unit_test(finds_what_is_not_finite),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
