@@ -125,7 +125,7 @@ static run_record *run(const scenario *s, int size, test_result *ret_results) {
 
 static void read_weights(const char *folder, int step, cadre_map *ret_map) {
     char path[CADRE_PATH];
-    snprintf(path, sizeof path, "%s/checkpoints/step-%08d/model.safetensors", folder, step);
+    snprintf(path, sizeof path, "%.4000s/checkpoints/step-%08d/model.safetensors", folder, step);
     OK(cadre_map_open(ret_map, path));
 }
 
