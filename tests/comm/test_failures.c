@@ -100,11 +100,11 @@ static void a_late_rank_is_named(void **state) {
 
 static cadre_status one_dies(test_rank *me) {
     float *x = NULL;
-    CADRE_TRY(cadre_comm_alloc(me->comm, 1 << 20, (void **)&x));
+    CADRE_TRY(cadre_comm_alloc(me->comm, 1 << 16, (void **)&x));
     for (int i = 0; i < 1000; i++) {
         if (me->rank == 2 && i == 500) raise(SIGKILL);
         CADRE_TRY(
-            cadre_all_reduce(me->comm, x, x, 1 << 18, CADRE_F32, CADRE_SUM, "gradients", NULL));
+            cadre_all_reduce(me->comm, x, x, 1 << 14, CADRE_F32, CADRE_SUM, "gradients", NULL));
     }
     return CADRE_OK;
 }
