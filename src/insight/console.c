@@ -164,13 +164,25 @@ static cadre_status saved(void *self, const char *path, int64_t at_step) {
 
 /* ---- the end ---- */
 
+/* What was typed; without train.steps where another number of steps follows. */
+static void add_arguments(cadre_text *to, const char *arguments, bool drop_steps) {
+    static const char steps[] = "--train.steps=";
+    while (*arguments) {
+        size_t n = strcspn(arguments, " ");
+        if (!drop_steps || strncmp(arguments, steps, sizeof steps - 1) != 0)
+            cadre_text_add(to, " %.*s", (int)n, arguments);
+        arguments += n + (arguments[n] != '\0');
+    }
+}
+
 /* The commands that go on, generate and show; each can be typed as it stands. */
 static void add_commands(cadre_console *c, const cadre_end_report *r, cadre_text *to) {
     const char *program = c->opts.program ? c->opts.program : "cadre";
     const char *base = strrchr(c->facts.folder, '/');
     base = base ? base + 1 : c->facts.folder;
     if (c->opts.arguments) {
-        cadre_text_add(to, "go on       %s %s", program, c->opts.arguments);
+        cadre_text_add(to, "go on       %s", program);
+        add_arguments(to, c->opts.arguments, r->reason == CADRE_END_DONE);
         if (c->facts.name && strcmp(base, c->facts.name) != 0)
             cadre_text_add(to, " --run.name=%s --checkpoint.resume=auto", base);
         if (r->reason == CADRE_END_DONE)

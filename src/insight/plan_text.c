@@ -6,9 +6,8 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
+#include <unistd.h>
 
-#include "base/cpus.h"
 #include "insight/document.h"
 
 typedef struct view {
@@ -47,10 +46,10 @@ static void add_mesh(const view *v, cadre_text *to) {
                    v->dp, v->plan->ranks, v->plan->ranks == 1 ? "" : "s",
                    text_of(v, "comm.transport"), v->plan->threads,
                    v->plan->threads == 1 ? "" : "s");
-    int cores = cadre_cpus_count();
-    bool room = v->plan->ranks * v->plan->threads <= cores;
-    cadre_text_add(to, r->pin && room ? ", pinned (%d cores)\n" : ", not pinned (%d cores)\n",
-                   cores);
+    /* Of the machine: the calling thread may be bound already. */
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    bool room = (long)v->plan->ranks * v->plan->threads <= cores;
+    cadre_text_add(to, r->pin && room ? ", pinned\n" : ", not pinned (%ld cores)\n", cores);
 }
 
 static void add_model(const view *v, cadre_text *to) {

@@ -224,8 +224,8 @@ static void the_bar_makes_way_for_lines(void **state) {
 
 static void the_end_names_the_commands(void **state) {
     (void)state;
-    screen s = {
-        .opts = {.program = "build/release/cadre", .arguments = "train run.yaml --ranks 2"}};
+    screen s = {.opts = {.program = "build/release/cadre",
+                         .arguments = "train run.yaml --train.steps=500 --ranks 2"}};
     screen_open(&s);
     cadre_console_facts facts = {.steps = 500, .log_every = 100, .folder = "runs/x", .name = "x"};
     cadre_console_begin(s.console, &facts);
