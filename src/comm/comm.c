@@ -189,7 +189,7 @@ cadre_status cadre_comm_split(cadre_comm *comm, int color, int key, cadre_comm *
     if (!st && rank == 0) {
         cadre_control *c = block;
         c->size = size;
-        for (int i = 0; i < size; i++) cadre_control_member(c, i)->waits_for = -1;
+        for (int i = 0; i < size; i++) cadre_control_member(c, i)->wait.whom = -1;
     }
     cadre_segment *own = &comm->world->segment[comm->world->rank];
     int64_t place = rank == 0 && !st ? (int64_t)((char *)block - own->base) : -1,

@@ -53,7 +53,6 @@ typedef struct cadre_record {
 struct cadre_comm {
     cadre_world *world;
     cadre_control *control;
-    void *control_memory; /* a split's first member: to free; else NULL */
     int rank, size;
     int *world_rank;          /* [size] */
     uint64_t called;          /* collectives called: the next one's sequence */

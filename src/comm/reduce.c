@@ -23,10 +23,10 @@
 
 enum { PIECE = 1024, DEPTH = 24 };
 
-#define DEFINE_KERNELS(name, type)                                                                 \
+#define DEFINE_KERNELS(name, type, sum_type)                                                       \
     CLONES static void name##_sum(const void *a, const void *b, void *c, int64_t n) {              \
-        const type *x = a, *y = b;                                                                 \
-        type *z = c;                                                                               \
+        const sum_type *x = a, *y = b;                                                             \
+        sum_type *z = c;                                                                           \
         for (int64_t i = 0; i < n; i++) z[i] = x[i] + y[i];                                        \
     }                                                                                              \
     CLONES static void name##_max(const void *a, const void *b, void *c, int64_t n) {              \
@@ -40,15 +40,15 @@ enum { PIECE = 1024, DEPTH = 24 };
         for (int64_t i = 0; i < n; i++) z[i] = x[i] < y[i] ? x[i] : y[i];                          \
     }
 
-DEFINE_KERNELS(f32, float)
-DEFINE_KERNELS(f64, double)
-DEFINE_KERNELS(i32, int32_t)
-DEFINE_KERNELS(i64, int64_t)
+/* Integer sums wrap around: they are added as unsigned. */
+DEFINE_KERNELS(f32, float, float)
+DEFINE_KERNELS(f64, double, double)
+DEFINE_KERNELS(i32, int32_t, uint32_t)
+DEFINE_KERNELS(i64, int64_t, uint64_t)
 
 typedef void pair_fn(const void *a, const void *b, void *c, int64_t n);
 
-/* bf16 has no row: it is widened to f32 first. Integer sums wrap around as unsigned ones do where
- * the compiler lets them. */
+/* bf16 has no row: it is widened to f32 first. */
 static pair_fn *const kernels[CADRE_DTYPES][3] = {
     [CADRE_F32] = {f32_sum, f32_max, f32_min},
     [CADRE_F64] = {f64_sum, f64_max, f64_min},

@@ -41,20 +41,47 @@ static void relax(void) {
 
 /* ---- who is late ---- */
 
-int cadre_comm_late(const cadre_work *w, int *ret_members, int room) {
-    const cadre_comm *c = w->comm;
-    int count = 0;
-    if (w->peer >= 0) {
-        if (room > 0) ret_members[0] = w->peer;
-        return 1;
+/* What `w` waits for in each late member: `*ret_counter` above the value returned. A work in
+ * CADRE_WORK_RUNNING waits for nobody; the counter it waited for before answers so. */
+static uint64_t awaited(const cadre_work *w, cadre_counter *ret_counter) {
+    if (w->call.kind == CADRE_CALL_RECV) {
+        *ret_counter = CADRE_COUNT_SENT;
+        return w->sequence;
     }
-    for (int i = 0; i < c->size; i++) {
-        const cadre_member *m = cadre_control_member(c->control, i);
-        uint64_t posted = atomic_load(&m->posted), finished = atomic_load(&m->finished);
-        bool late = w->state == CADRE_WORK_QUEUED    ? finished + CADRE_RING <= w->sequence
-                    : w->state == CADRE_WORK_LEAVING ? finished <= w->sequence
-                                                     : posted <= w->sequence;
-        if (!late || i == c->rank) continue;
+    bool queued = w->state == CADRE_WORK_QUEUED;
+    if (w->call.kind == CADRE_CALL_SEND) {
+        *ret_counter = CADRE_COUNT_TAKEN;
+        return queued ? w->sequence - CADRE_PAIR_RING : w->sequence;
+    }
+    *ret_counter =
+        queued || w->state == CADRE_WORK_LEAVING ? CADRE_COUNT_FINISHED : CADRE_COUNT_POSTED;
+    return queued ? w->sequence - CADRE_RING : w->sequence;
+}
+
+static uint64_t counter_of(const cadre_comm *c, cadre_counter counter, int whom, int waiter) {
+    switch (counter) {
+    case CADRE_COUNT_POSTED:
+        return atomic_load(&cadre_control_member(c->control, whom)->posted);
+    case CADRE_COUNT_FINISHED:
+        return atomic_load(&cadre_control_member(c->control, whom)->finished);
+    case CADRE_COUNT_SENT:
+        return atomic_load(&cadre_control_channel(c->control, whom, waiter)->sent);
+    default:
+        return atomic_load(&cadre_control_channel(c->control, waiter, whom)->taken);
+    }
+}
+
+static bool is_late(const cadre_work *w, int member) {
+    cadre_counter counter;
+    uint64_t value = awaited(w, &counter);
+    bool concerned = w->peer < 0 ? member != w->comm->rank : member == w->peer;
+    return concerned && counter_of(w->comm, counter, member, w->comm->rank) <= value;
+}
+
+int cadre_comm_late(const cadre_work *w, int *ret_members, int room) {
+    int count = 0;
+    for (int i = 0; i < w->comm->size; i++) {
+        if (!is_late(w, i)) continue;
         if (count < room) ret_members[count] = i;
         count++;
     }
@@ -109,12 +136,7 @@ static cadre_status look_at_late(cadre_comm *c, const cadre_work *w) {
     for (int i = 0; i < count; i++) {
         bool left = atomic_load(&cadre_control_member(c->control, late[i])->left);
         if (!left && !ended(c, late[i])) continue;
-        int again[CADRE_RANKS_MAX],
-            still =
-                cadre_comm_late(w, again, CADRE_COUNT(again)); /* it may have come just before */
-        bool late_still = false;
-        for (int k = 0; k < still; k++) late_still |= again[k] == late[i];
-        if (!late_still) continue;
+        if (!is_late(w, late[i])) continue; /* it came just before it went */
         waiting_text(w, text, sizeof text);
         if (left) return CADRE_FAIL(CADRE_EPEER, "rank %d has left, but %s", late[i], text);
         return CADRE_FAIL(CADRE_EPEER, "rank %d (process %d) has ended, but %s", late[i],
@@ -123,46 +145,62 @@ static cadre_status look_at_late(cadre_comm *c, const cadre_work *w) {
     return CADRE_OK;
 }
 
+/* ---- rings of waits ---- */
+
+/* Texts travel as whole words, so that a reader beside the writer is no race. */
 static void publish_wait(cadre_comm *c, const cadre_work *w) {
-    int late = -1;
-    if (atomic_load(&me(c)->waits_for) >= 0 || cadre_comm_late(w, &late, 1) < 1) return;
+    cadre_published_wait *mine = &me(c)->wait;
+    int late = -1, before = atomic_load(&mine->whom);
+    if (before >= 0 && is_late(w, before)) return;
+    atomic_store(&mine->whom, -1);
+    if (cadre_comm_late(w, &late, 1) < 1) return;
     char call[160];
-    snprintf(me(c)->waits_in, sizeof me(c)->waits_in, "%.90s",
-             cadre_call_text(call, sizeof call, &w->call));
-    atomic_fetch_add(&me(c)->wait_number, 1);
-    atomic_store(&me(c)->waits_for, late);
+    uint64_t words[CADRE_COUNT(mine->in)] = {0};
+    cadre_call_text(call, sizeof call, &w->call);
+    memcpy(words, call, strnlen(call, sizeof words - 1));
+    for (int i = 0; i < CADRE_COUNT(words); i++)
+        atomic_store_explicit(&mine->in[i], words[i], memory_order_relaxed);
+    cadre_counter counter;
+    atomic_store(&mine->value, awaited(w, &counter));
+    atomic_store(&mine->counter, (int32_t)counter);
+    atomic_fetch_add(&mine->number, 1);
+    atomic_store(&mine->whom, late);
 }
 
 static void clear_wait(cadre_comm *c) {
-    if (atomic_load(&me(c)->waits_for) >= 0) atomic_store(&me(c)->waits_for, -1);
+    if (atomic_load(&me(c)->wait.whom) >= 0) atomic_store(&me(c)->wait.whom, -1);
 }
 
-/* The chain of published waits from me; its sum of wait numbers, or 0 when it does not come back to
- * me. */
+/* Adds "rank 1 is in recv 'x' of 8 f32 and waits for rank 2". */
+static size_t add_wait(char *text, size_t n, size_t room, int member, const cadre_published_wait *w,
+                       int whom) {
+    uint64_t words[CADRE_COUNT(w->in)];
+    for (int i = 0; i < CADRE_COUNT(words); i++)
+        words[i] = atomic_load_explicit(&w->in[i], memory_order_relaxed);
+    if (n >= room) return n;
+    return n + (size_t)snprintf(text + n, room - n, "%srank %d is in %.*s and waits for rank %d",
+                                n ? "; " : "", member, (int)sizeof words - 1, (const char *)words,
+                                whom);
+}
+
+/* Follows the published waits from me; the sum of their numbers, or 0 when they do not come back to
+ * me or one of them has ended meanwhile. */
 static uint64_t cycle_from_me(cadre_comm *c, char *ret_text, size_t room) {
     uint64_t numbers = 1;
     size_t n = 0;
     int at = c->rank;
     for (int steps = 0; steps < c->size; steps++) {
-        cadre_member *m = cadre_control_member(c->control, at);
-        int next = atomic_load(&m->waits_for);
+        cadre_published_wait *w = &cadre_control_member(c->control, at)->wait;
+        int next = atomic_load(&w->whom);
         if (next < 0) return 0;
-        numbers += atomic_load(&m->wait_number);
-        if (n < room)
-            n +=
-                (size_t)snprintf(ret_text + n, room - n, "%srank %d is in %s and waits for rank %d",
-                                 n ? "; " : "", at, m->waits_in, next);
+        uint64_t reached = counter_of(c, (cadre_counter)atomic_load(&w->counter), next, at);
+        if (reached > atomic_load(&w->value)) return 0;
+        numbers += atomic_load(&w->number);
+        n = add_wait(ret_text, n, room, at, w, next);
         at = next;
         if (at == c->rank) return numbers;
     }
     return 0;
-}
-
-cadre_status cadre_comm_look(cadre_comm *c, const cadre_work *waiting) {
-    const cadre_work *w = holder_of(waiting);
-    CADRE_TRY(look_at_failures(c));
-    CADRE_CHECK(!cadre_comm_supervisor_gone(c), CADRE_EPEER, "the supervisor is gone");
-    return look_at_late(c, w);
 }
 
 static cadre_status look_for_cycle(cadre_comm *c, const cadre_work *waiting,
@@ -174,6 +212,15 @@ static cadre_status look_for_cycle(cadre_comm *c, const cadre_work *waiting,
     *seen_before = seen;
     CADRE_CHECK(!seen || seen != before, CADRE_EPEER, "the ranks wait for each other: %s", text);
     return CADRE_OK;
+}
+
+/* ---- one look ---- */
+
+cadre_status cadre_comm_look(cadre_comm *c, const cadre_work *waiting) {
+    const cadre_work *w = holder_of(waiting);
+    CADRE_TRY(look_at_failures(c));
+    CADRE_CHECK(!cadre_comm_supervisor_gone(c), CADRE_EPEER, "the supervisor is gone");
+    return look_at_late(c, w);
 }
 
 /* ---- the wait ---- */

@@ -278,7 +278,7 @@ static cadre_status map_all(cadre_world *w, const int *fds, size_t heap) {
 
 static void init_control(cadre_control *c, int size) {
     c->size = size;
-    for (int i = 0; i < size; i++) cadre_control_member(c, i)->waits_for = -1;
+    for (int i = 0; i < size; i++) cadre_control_member(c, i)->wait.whom = -1;
 }
 
 static cadre_status meet(cadre_world *w, const cadre_launch *l, int *fds, size_t heap) {

@@ -49,16 +49,31 @@ typedef struct cadre_descriptor {
         out; /* offset + 1 in the heap of the caller; 0: none (eager, or not that rank's) */
 } cadre_descriptor;
 
+/* The counters of a member that others wait for. */
+typedef enum cadre_counter {
+    CADRE_COUNT_POSTED,
+    CADRE_COUNT_FINISHED,
+    CADRE_COUNT_SENT, /* from that member to the one that waits */
+    CADRE_COUNT_TAKEN /* by that member, from the one that waits */
+} cadre_counter;
+
+/* What a member has waited in for long: until `counter` of member `whom` exceeds `value`. */
+typedef struct cadre_published_wait {
+    _Atomic int32_t whom;    /* -1: nobody */
+    _Atomic uint32_t number; /* raised with every such wait */
+    _Atomic int32_t counter;
+    _Atomic uint64_t value;
+    _Atomic uint64_t in[12]; /* text: "recv 'x' of 8 f32" */
+} cadre_published_wait;
+
 /* A member of a communicator: written by its owner alone, except the doorbell. */
 typedef struct cadre_member {
     _Alignas(CADRE_LINE) _Atomic uint64_t posted; /* collectives whose descriptor is in the ring */
     _Alignas(CADRE_LINE) _Atomic uint64_t finished; /* collectives whose part this rank has done */
     _Alignas(CADRE_LINE) _Atomic uint32_t doorbell; /* futex; raised by peers when it sleeps */
     _Atomic uint32_t sleeping;
-    _Atomic int32_t left;         /* 1: closed its communicator */
-    _Atomic int32_t waits_for;    /* member, -1: nobody; set once it has waited long */
-    _Atomic uint32_t wait_number; /* raised with every such wait */
-    char waits_in[96];            /* "recv 'x' from rank 1"; valid while waits_for >= 0 */
+    _Atomic int32_t left; /* 1: closed its communicator */
+    cadre_published_wait wait;
     cadre_descriptor ring[CADRE_RING];
 } cadre_member;
 
