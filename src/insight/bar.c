@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 
-enum { EVERY_NS = 100000000, CELLS = 24, WIDEST = 400, NARROWEST = 50 };
+enum { EVERY_NS = 100000000, CELLS = 16, WIDEST = 400, NARROWEST = 50 };
 
 static int width_of(const cadre_bar *b) {
     struct winsize size;

@@ -66,14 +66,12 @@ static void draw(cadre_console *c, const char *doing) {
     char left[32], words[256];
     const cadre_step_report *r = &c->last;
     int n = snprintf(words, sizeof words, "step %" PRId64 "/%" PRId64, r->step, c->facts.steps);
-    if (r->step)
-        n += snprintf(words + n, sizeof words - (size_t)n, " | loss %.4f | %.0f tok/s", r->loss,
-                      r->tokens_per_s);
+    if (r->step) n += snprintf(words + n, sizeof words - (size_t)n, " | loss %.4f", r->loss);
     if (doing[0])
-        n += snprintf(words + n, sizeof words - (size_t)n, " | %s", doing);
+        snprintf(words + n, sizeof words - (size_t)n, " | %s", doing);
     else if (isfinite(r->seconds_left) && r->step)
-        n += snprintf(words + n, sizeof words - (size_t)n, " | left %s",
-                      cadre_show_seconds(left, sizeof left, r->seconds_left));
+        snprintf(words + n, sizeof words - (size_t)n, " | %.0f tok/s | left %s", r->tokens_per_s,
+                 cadre_show_seconds(left, sizeof left, r->seconds_left));
     cadre_bar_draw(&c->bar, r->step, c->facts.steps, words, false);
 }
 
