@@ -67,10 +67,13 @@ cadre_status cadre_splitter_add(cadre_splitter *s, const char *pattern, const ch
                 "%s splits text with more than %d patterns one after the other", label,
                 MOST_PATTERNS);
     translate(pattern, &text);
-    if (text.status) return text.status;
-    pcre2_code *code = pcre2_compile((PCRE2_SPTR)(text.at ? text.at : ""), text.length,
-                                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &at, NULL);
+    cadre_status st = text.status;
+    pcre2_code *code =
+        st ? NULL
+           : pcre2_compile((PCRE2_SPTR)(text.at ? text.at : ""), text.length,
+                           PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE, &error, &at, NULL);
     cadre_text_free(&text);
+    CADRE_TRY(st);
     if (!code) {
         char reason[256] = "";
         (void)pcre2_get_error_message(error, (PCRE2_UCHAR *)reason, sizeof reason);

@@ -39,12 +39,13 @@ cadre_status cadre_json_load(json_t **ret_root, const char *json, size_t bytes, 
     json_error_t error;
     if (memmem(json, bytes, "\\u0000", 6)) {
         spell_zeros(json, bytes, &spelt);
-        if (spelt.status) return spelt.status;
         json = spelt.at;
         bytes = spelt.length;
     }
-    json_t *root = json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
+    cadre_status st = spelt.status;
+    json_t *root = st ? NULL : json_loadb(json, bytes, JSON_REJECT_DUPLICATES, &error);
     cadre_text_free(&spelt);
+    CADRE_TRY(st);
     CADRE_CHECK(root, CADRE_EDATA, "%s is no JSON: line %d: %s", label, error.line, error.text);
     *ret_root = root;
     return CADRE_OK;
