@@ -51,7 +51,7 @@ typedef struct cadre_attributes {
     double eps;             /* layer norm */
     double rate;            /* dropout */
     double label_smoothing; /* cross-entropy */
-    bool slope_taken;       /* linear, backward of a fused GELU: dout holds dz already */
+    bool slope_taken;       /* linear, backward of a fused GELU: saved[0] holds dz already */
     const char *site;       /* dropout: the name of the place, keys the mask */
     cadre_draw_key key;     /* dropout */
 } cadre_attributes;

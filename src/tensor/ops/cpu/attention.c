@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Causal attention in f32, cut over the pool by (sample, head). A head's q, k, v are packed into
- * padded arrays that stay in the cache; queries are worked in blocks of ROWS, whose scores over all
- * keys so far lie in a strip of ROWS x T. Memory is linear in T; the backward pass computes the
- * strips again.
+ * padded arrays that stay in the cache; queries are worked in blocks (ROWS forward, BLOCK
+ * backward), whose scores over all keys so far lie in a strip of block x T. Memory is linear in T;
+ * the backward pass computes the strips again.
  *
  *   packed: q, k, v, dy (T, D); k', v' (D, S)      D = head dim, S = T, both rounded up to LANES,
- * padding zero strip:  s, p, ds (ROWS, S)
+ * padding zero
+ *   strip:  s, p, ds (ROWS or BLOCK, S)
  *
  * This file alone is built with contraction (fused multiply-add): see src/CMakeLists.txt.
  */
@@ -14,7 +15,7 @@
 #include "tensor/ops/cpu/simd.h"
 #include "tensor/ops/kernels.h"
 
-enum { ROWS = 4, LANES = 16, WIDE = 4 };
+enum { ROWS = 4, LANES = 16, WIDE = 4, BLOCK = LANES };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(sizeof(float))));
 
@@ -72,7 +73,10 @@ CADRE_INLINE void scores(const shape *s, const float *a, const float *bt, int64_
                          float *strip) {
     int64_t u = 0;
     for (; u + WIDE * LANES <= keys; u += WIDE * LANES) scores_block(s, a, bt, u, WIDE, strip);
-    for (; u < keys; u += LANES) scores_block(s, a, bt, u, 1, strip);
+    int64_t rest = (keys - u) / LANES;
+    if (rest == 3) scores_block(s, a, bt, u, 3, strip);
+    if (rest == 2) scores_block(s, a, bt, u, 2, strip);
+    if (rest == 1) scores_block(s, a, bt, u, 1, strip);
 }
 
 /* out[r][i] = sum over u of strip[r][u] b[u][i], i in [0, D). */
@@ -97,18 +101,33 @@ CADRE_INLINE void mix(const shape *s, const float *strip, const float *b, int64_
     for (; i < s->D; i += LANES) mix_block(s, strip, b, i, 1, keys, out);
 }
 
-/* to[u][i] += sum over r of strip[r][u] a[r][i]. */
+/* to[u][i] += sum over the block's rows r of strip[r][u] a[r][i]. */
+CADRE_INLINE void spread_block(const shape *s, const float *strip, const float *a, int64_t i,
+                               int64_t n, int64_t keys, float *to) {
+    for (int64_t u = 0; u < keys; u += ROWS) {
+        lanes acc[ROWS][WIDE];
+        for (int64_t k = 0; k < ROWS; k++)
+            for (int64_t w = 0; w < n; w++)
+                acc[k][w] = *(const lanes *)(to + (u + k) * s->D + i + w * LANES);
+        for (int64_t r = 0; r < BLOCK; r++) {
+            lanes v[WIDE];
+            for (int64_t w = 0; w < n; w++) v[w] = *(const lanes *)(a + r * s->D + i + w * LANES);
+            for (int64_t k = 0; k < ROWS; k++)
+                for (int64_t w = 0; w < n; w++) acc[k][w] += strip[r * s->S + u + k] * v[w];
+        }
+        for (int64_t k = 0; k < ROWS; k++)
+            for (int64_t w = 0; w < n; w++)
+                *(lanes *)(to + (u + k) * s->D + i + w * LANES) = acc[k][w];
+    }
+}
+
 CADRE_INLINE void spread(const shape *s, const float *strip, const float *a, int64_t keys,
                          float *to) {
-    for (int64_t i = 0; i < s->D; i += LANES) {
-        lanes row[ROWS];
-        for (int64_t r = 0; r < ROWS; r++) row[r] = *(const lanes *)(a + r * s->D + i);
-        for (int64_t u = 0; u < keys; u++) {
-            lanes sum = *(lanes *)(to + u * s->D + i);
-            for (int64_t r = 0; r < ROWS; r++) sum += strip[r * s->S + u] * row[r];
-            *(lanes *)(to + u * s->D + i) = sum;
-        }
-    }
+    int64_t i = 0;
+    for (; i + WIDE * LANES <= s->D; i += WIDE * LANES)
+        spread_block(s, strip, a, i, WIDE, keys, to);
+    for (; i + 2 * LANES <= s->D; i += 2 * LANES) spread_block(s, strip, a, i, 2, keys, to);
+    for (; i < s->D; i += LANES) spread_block(s, strip, a, i, 1, keys, to);
 }
 
 /* ---- forward ---- */
@@ -117,11 +136,12 @@ CADRE_INLINE void spread(const shape *s, const float *strip, const float *a, int
  * 0. */
 CADRE_INLINE float soften(float *row, int64_t last, int64_t keys, float scale, float *ret_most) {
     float most = -INFINITY, sum = 0;
+    int64_t whole = keys / LANES * LANES; /* keys itself, but the compiler needs no tail */
+    for (int64_t u = last + 1; u < keys; u++) row[u] = -INFINITY;
 #pragma omp simd reduction(max : most)
-    for (int64_t u = 0; u <= last; u++) most = row[u] > most ? row[u] : most;
+    for (int64_t u = 0; u < whole; u++) most = row[u] > most ? row[u] : most;
 #pragma omp simd reduction(+ : sum)
-    for (int64_t u = 0; u <= last; u++) sum += row[u] = exp_fast((row[u] - most) * scale);
-    for (int64_t u = last + 1; u < keys; u++) row[u] = 0;
+    for (int64_t u = 0; u < whole; u++) sum += row[u] = exp_fast((row[u] - most) * scale);
     *ret_most = most * scale;
     return sum;
 }
@@ -183,12 +203,13 @@ cadre_status cadre_cpu_attention(cadre_queue *q, cadre_call *c) {
 /* p from s and the row's log sum; ds = p (dp - delta) scale. Keys past `last` are 0. */
 CADRE_INLINE void soften_back(float *p, float *ds, int64_t last, int64_t keys, float log_sum,
                               float delta, float scale) {
+    int64_t whole = keys / LANES * LANES;
+    for (int64_t u = last + 1; u < keys; u++) p[u] = -INFINITY;
 #pragma omp simd
-    for (int64_t u = 0; u <= last; u++) {
+    for (int64_t u = 0; u < whole; u++) {
         p[u] = exp_fast(p[u] * scale - log_sum);
         ds[u] = p[u] * (ds[u] - delta) * scale;
     }
-    for (int64_t u = last + 1; u < keys; u++) p[u] = ds[u] = 0;
 }
 
 CADRE_INLINE float dot(const float *a, const float *b, int64_t n) {
@@ -212,11 +233,19 @@ typedef struct head {
     bool add;
 } head;
 
+/* Row t; past the end of the sequence all is 0. */
+CADRE_INLINE void soften_back_row(const shape *s, const head *h, int64_t t, int64_t keys, float *p,
+                                  float *ds) {
+    bool real = t < s->time;
+    float delta = real ? dot(h->dy + t * s->width, h->y + t * s->width, s->d) : 0;
+    soften_back(p, ds, real ? t : -1, keys, real ? h->log_sums[t] : 0, delta, s->scale);
+}
+
 CADRE_CLONES static void backward_head(const shape *s, const head *h, float *memory) {
     int64_t area = s->S * s->D;
     float *q = memory, *k = q + area, *v = k + area, *dy = v + area, *dq = dy + area,
           *dk = dq + area, *dv = dk + area;
-    float *kt = dv + area, *vt = kt + s->D * s->S, *p = vt + s->D * s->S, *ds = p + ROWS * s->S;
+    float *kt = dv + area, *vt = kt + s->D * s->S, *p = vt + s->D * s->S, *ds = p + BLOCK * s->S;
     pack(s, h->qkv, 3 * s->width, q);
     pack(s, h->qkv + s->width, 3 * s->width, k);
     pack(s, h->qkv + 2 * s->width, 3 * s->width, v);
@@ -224,18 +253,16 @@ CADRE_CLONES static void backward_head(const shape *s, const head *h, float *mem
     transpose(s, k, kt);
     transpose(s, v, vt);
     memset(dk, 0, (size_t)(2 * area) * sizeof *dk); /* dk and dv */
-    for (int64_t t = 0; t < s->time; t += ROWS) {
-        int64_t keys = keys_of(s, t);
-        scores(s, q + t * s->D, kt, keys, p);
-        scores(s, dy + t * s->D, vt, keys, ds);
-        for (int64_t r = 0; r < ROWS; r++) {
-            bool real = t + r < s->time;
-            float delta =
-                real ? dot(h->dy + (t + r) * s->width, h->y + (t + r) * s->width, s->d) : 0;
-            soften_back(p + r * s->S, ds + r * s->S, real ? t + r : -1, keys,
-                        real ? h->log_sums[t + r] : 0, delta, s->scale);
+    for (int64_t t = 0; t < s->time; t += BLOCK) {
+        int64_t keys = t + BLOCK;
+        for (int64_t r = 0; r < BLOCK; r += ROWS) {
+            float *p_rows = p + r * s->S, *ds_rows = ds + r * s->S;
+            scores(s, q + (t + r) * s->D, kt, keys, p_rows);
+            scores(s, dy + (t + r) * s->D, vt, keys, ds_rows);
+            for (int64_t i = 0; i < ROWS; i++)
+                soften_back_row(s, h, t + r + i, keys, p_rows + i * s->S, ds_rows + i * s->S);
+            mix(s, ds_rows, k, keys, dq + (t + r) * s->D);
         }
-        mix(s, ds, k, keys, dq + t * s->D);
         spread(s, ds, q + t * s->D, keys, dk);
         spread(s, p, dy + t * s->D, keys, dv);
     }
@@ -247,7 +274,7 @@ CADRE_CLONES static void backward_head(const shape *s, const head *h, float *mem
 static cadre_status backward_heads(cadre_call *c, int64_t begin, int64_t end) {
     shape s = shape_of(c);
     float *memory = NULL;
-    size_t floats = (size_t)(7 * s.S * s.D + 2 * s.D * s.S + 2 * ROWS * s.S);
+    size_t floats = (size_t)(7 * s.S * s.D + 2 * s.D * s.S + 2 * BLOCK * s.S);
     CADRE_TRY(cadre_scratch(floats * sizeof(float), &memory));
     memset(memory, 0, floats * sizeof(float)); /* rows past the end, read in the last block */
     for (int64_t n = begin; n < end; n++) {

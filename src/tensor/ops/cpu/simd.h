@@ -13,17 +13,17 @@
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
     !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CADRE_CLONES                                                                               \
-    __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define CADRE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define CADRE_CLONES
 #endif
 #define CADRE_INLINE static inline __attribute__((always_inline))
 
 /* e^x to about 2 units in the last place (Cody and Waite's reduction, a polynomial of degree 7); 0
- * below -87, infinite above 88.7. */
+ * below -87, held at e^88 above 88, NaN for NaN. */
 CADRE_INLINE float exp_fast(float x) {
-    float held = x < -87.0f ? -87.0f : x > 88.7f ? 88.7f : x;
+    float held = -87.0f > x ? -87.0f : x; /* in this order NaN passes */
+    held = 88.0f < held ? 88.0f : held;
     float shifted =
         held * 1.44269504088896341f + 12582912.0f; /* 1.5 x 2^23: rounds to a whole number */
     float n = shifted - 12582912.0f;
@@ -34,13 +34,13 @@ CADRE_INLINE float exp_fast(float x) {
     p = p * r + 4.1665795894e-2f;
     p = p * r + 1.6666665459e-1f;
     p = p * r + 5.0000001201e-1f;
-    p = p * r * r + r + 1.0f;
-    int32_t half = (int32_t)n >> 1; /* in two steps: 2^128 is no float */
-    int32_t first = (half + 127) << 23, second = ((int32_t)n - half + 127) << 23;
-    float a, b;
-    memcpy(&a, &first, sizeof a);
-    memcpy(&b, &second, sizeof b);
-    return x < -87.0f ? 0.0f : p * a * b;
+    p = p * (r * r) + r + 1.0f;
+    int32_t bits, power; /* 2^n: n is the low part of `shifted` */
+    memcpy(&bits, &shifted, sizeof bits);
+    power = (int32_t)((uint32_t)(bits + 127) << 23);
+    float scale;
+    memcpy(&scale, &power, sizeof scale);
+    return x < -87.0f ? 0.0f : p * scale;
 }
 
 /* gelu(x) = x s(2u), u = sqrt(2/pi) (x + 0.044715 x^3), s the logistic function: the tanh form

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every operation on every backend against the reference in f64, on awkward shapes; the same bits
+ * for any number of threads.
+ */
+#include "base/alloc.h"
+#include "tensor/cases.h"
+
+#define GELU                                                                                       \
+    { .in_out = true, .gelu = true }
+#define HEADS(n)                                                                                   \
+    { .heads = (n) }
+
+static const op_case cases[] = {
+    {CADRE_OP_LINEAR, {0}, {D2(1, 1)}, {D2(1, 1), D1(1)}, 1e-6},
+    {CADRE_OP_LINEAR, {0}, {D2(3, 17)}, {D2(65, 17), D1(65)}, 1e-6},
+    {CADRE_OP_LINEAR, {0}, {D3(5, 13, 65)}, {D2(130, 65)}, 1e-6},
+    {CADRE_OP_LINEAR, {0}, {D2(17, 64)}, {D2(3, 64), D1(3)}, 1e-6},
+    {CADRE_OP_LINEAR, {.in_out = true}, {D2(7, 130)}, {D2(130, 3), D1(3)}, 1e-6},
+    {CADRE_OP_LINEAR, {.in_out = true}, {D3(2, 33, 128)}, {D2(128, 96), D1(96)}, 1e-6},
+    {CADRE_OP_LINEAR, {.gelu = true}, {D2(2, 3)}, {D2(17, 3), D1(17)}, 1e-6},
+    {CADRE_OP_LINEAR, GELU, {D2(65, 17)}, {D2(17, 130), D1(130)}, 1e-6},
+    {CADRE_OP_LINEAR, GELU, {D2(161, 32)}, {D2(32, 65)}, 1e-6},
+    {CADRE_OP_EMBEDDING, {0}, {D1(1)}, {D2(1, 1)}, 1e-7},
+    {CADRE_OP_EMBEDDING, {0}, {D2(7, 65)}, {D2(65, 130)}, 1e-6},
+    {CADRE_OP_EMBEDDING, {0}, {D2(3, 5)}, {D2(1000, 17)}, 1e-6},
+    {CADRE_OP_POSITIONS, {0}, {D3(1, 1, 1)}, {D2(1, 1)}, 1e-7},
+    {CADRE_OP_POSITIONS, {0}, {D3(7, 65, 17)}, {D2(100, 17)}, 1e-6},
+    {CADRE_OP_LAYER_NORM, {.eps = 1e-5}, {D2(1, 3)}, {D1(3), D1(3)}, 1e-5},
+    {CADRE_OP_LAYER_NORM, {.eps = 1e-5}, {D2(7, 17)}, {D1(17), D1(17)}, 2e-6},
+    {CADRE_OP_LAYER_NORM, {.eps = 1e-5}, {D3(3, 65, 130)}, {D1(130), D1(130)}, 2e-6},
+    {CADRE_OP_ATTENTION, HEADS(1), {D3(1, 1, 3)}, {{0}}, 1e-6},
+    {CADRE_OP_ATTENTION, HEADS(2), {D3(3, 5, 6)}, {{0}}, 2e-6},
+    {CADRE_OP_ATTENTION, HEADS(3), {D3(2, 64, 3 * 3 * 17)}, {{0}}, 2e-6},
+    {CADRE_OP_ATTENTION, HEADS(4), {D3(2, 64, 3 * 128)}, {{0}}, 2e-6},
+    {CADRE_OP_ATTENTION, HEADS(1), {D3(1, 100, 3 * 65)}, {{0}}, 2e-6},
+    {CADRE_OP_ATTENTION, HEADS(2), {D3(1, 257, 3 * 2 * 9)}, {{0}}, 2e-6},
+    {CADRE_OP_GELU, {0}, {D1(1)}, {{0}}, 1e-6},
+    {CADRE_OP_GELU, {0}, {D2(130, 65)}, {{0}}, 1e-6},
+    {CADRE_OP_ADD, {0}, {D1(3), D1(3)}, {{0}}, 1e-7},
+    {CADRE_OP_ADD, {0}, {D3(7, 17, 65), D3(7, 17, 65)}, {{0}}, 1e-7},
+    {CADRE_OP_DROPOUT, {.rate = 0.25}, {D2(1, 1)}, {{0}}, 1e-6},
+    {CADRE_OP_DROPOUT, {.rate = 0.5}, {D3(3, 17, 65)}, {{0}}, 1e-6},
+    {CADRE_OP_DROPOUT, {.rate = 0.1}, {D2(7, 3001)}, {{0}}, 1e-6},
+    {CADRE_OP_CROSS_ENTROPY, {0}, {D2(1, 2), D1(1)}, {{0}}, 1e-6},
+    {CADRE_OP_CROSS_ENTROPY, {0}, {D3(7, 5, 65), D2(7, 5)}, {{0}}, 1e-6},
+    {CADRE_OP_CROSS_ENTROPY, {.label_smoothing = 0.1}, {D2(65, 1000), D1(65)}, {{0}}, 1e-6},
+    {CADRE_OP_SQUARED_ERROR, {0}, {D2(7, 17), D2(7, 17)}, {{0}}, 1e-6},
+    {CADRE_OP_SUM, {0}, {D2(65, 17)}, {{0}}, 1e-6},
+};
+
+static cadre_queue *queue_of(const char *backend, cadre_pool *pool) {
+    cadre_queue *q = NULL;
+    OK(cadre_queue_open(&q, backend, pool));
+    return q;
+}
+
+/* ||a - b|| <= gap ||b||; `what` names the place. */
+static void near(const cadre_tensor *a, const cadre_tensor *b, double gap, const op_case *row,
+                 int i, const char *what) {
+    if (!a) return;
+    assert_true(cadre_dims_equal(&a->dims, &b->dims));
+    double apart = 0, size = 0;
+    for (int64_t k = 0; k < cadre_count(a); k++) {
+        double x = real_at(a, k), y = real_at(b, k);
+        apart += (x - y) * (x - y);
+        size += y * y;
+    }
+    if (!(sqrt(apart) <= gap * sqrt(size)))
+        fail_msg("%s: %s is off by %g of %g, allowed %g", case_name(row, i), what, sqrt(apart),
+                 sqrt(size), gap);
+}
+
+static void compare(const char *backend, cadre_dtype dtype, const op_case *row, int i, double gap,
+                    bool add) {
+    cadre_queue *ref = queue_of("ref", NULL), *q = queue_of(backend, NULL);
+    op_run want, got;
+    open_run(&want, row, CADRE_F64, true, add);
+    open_run(&got, row, dtype, true, add);
+    run_all(ref, &want);
+    run_all(q, &got);
+    near(got.c.out, want.c.out, gap, row, i, "out");
+    if (cadre_op_table[row->op].gradient_in_place)
+        near(got.c.in[0], want.c.in[0], gap, row, i, "the gradient in place");
+    else
+        for (int k = 0; k < CADRE_OP_IN; k++)
+            near(got.c.din[k], want.c.din[k], gap, row, i, k ? "din 1" : "din 0");
+    for (int k = 0; k < CADRE_OP_PARAM; k++)
+        near(got.c.dparam[k], want.c.dparam[k], gap, row, i, k ? "dparam 1" : "dparam 0");
+    close_run(&want);
+    close_run(&got);
+    cadre_queue_close(&ref);
+    cadre_queue_close(&q);
+}
+
+static void backends_agree_with_the_reference(void **state) {
+    (void)state;
+    each_operation_has_a_case(cases, CADRE_COUNT(cases));
+    for (int b = 0; b < cadre_backend_count(); b++) {
+        const char *name = cadre_backend_at(b)->name;
+        if (strcmp(name, "meta") == 0) continue;
+        for (int i = 0; i < (int)CADRE_COUNT(cases); i++)
+            for (int add = 0; add < 2; add++) {
+                compare(name, CADRE_F32, &cases[i], i, cases[i].gap, add);
+                compare(name, CADRE_F64, &cases[i], i, 1e-13, add);
+            }
+    }
+}
+
+/* Without a backward pass to come the result is the same and nothing is kept. */
+static void forward_alone_gives_the_same(void **state) {
+    (void)state;
+    cadre_queue *q = queue_of("cpu", NULL);
+    for (int i = 0; i < (int)CADRE_COUNT(cases); i++) {
+        if (cases[i].op == CADRE_OP_DROPOUT) continue; /* off then: test_rules */
+        op_run a, b;
+        open_run(&a, &cases[i], CADRE_F32, true, false);
+        open_run(&b, &cases[i], CADRE_F32, false, false);
+        OK(cadre_op_run(q, &a.c, CADRE_FORWARD));
+        OK(cadre_op_run(q, &b.c, CADRE_FORWARD));
+        near(b.c.out, a.c.out, 1e-7, &cases[i], i, "out");
+        if (cases[i].op == CADRE_OP_CROSS_ENTROPY) {
+            op_run fresh;
+            open_run(&fresh, &cases[i], CADRE_F32, false, false);
+            assert_memory_equal(b.c.in[0]->data, fresh.c.in[0]->data,
+                                cadre_tensor_bytes(b.c.in[0]));
+            close_run(&fresh);
+        }
+        close_run(&a);
+        close_run(&b);
+    }
+    cadre_queue_close(&q);
+}
+
+static void same_bytes(const op_run *a, const op_run *b, const op_case *row, int i, int threads) {
+    for (int t = 0; t < a->count; t++)
+        if (memcmp(a->tensor[t].data, b->tensor[t].data, cadre_tensor_bytes(&a->tensor[t])) != 0)
+            fail_msg("%s: tensor %d has other bits with %d threads", case_name(row, i), t, threads);
+}
+
+static void threads_do_not_change_bits(void **state) {
+    (void)state;
+    for (int threads = 2; threads <= 3; threads++) {
+        cadre_pool *pool = NULL;
+        OK(cadre_pool_open(&pool, threads, NULL, cadre_kernel_thread_start));
+        cadre_queue *alone = queue_of("cpu", NULL), *many = queue_of("cpu", pool);
+        for (int i = 0; i < (int)CADRE_COUNT(cases); i++) {
+            op_run a, b;
+            open_run(&a, &cases[i], CADRE_F32, true, true);
+            open_run(&b, &cases[i], CADRE_F32, true, true);
+            run_all(alone, &a);
+            run_all(many, &b);
+            same_bytes(&a, &b, &cases[i], i, threads);
+            close_run(&a);
+            close_run(&b);
+        }
+        cadre_queue_close(&many);
+        cadre_queue_close(&alone);
+        cadre_pool_close(&pool);
+    }
+}
+
+/* The parts of backward are apart: parameters alone, and inputs alone, give what both give. */
+static void parts_of_backward_stand_alone(void **state) {
+    (void)state;
+    cadre_queue *q = queue_of("cpu", NULL);
+    for (int i = 0; i < (int)CADRE_COUNT(cases); i++) {
+        if (cases[i].op != CADRE_OP_LINEAR) continue;
+        op_run both, alone;
+        open_run(&both, &cases[i], CADRE_F32, true, false);
+        open_run(&alone, &cases[i], CADRE_F32, true, false);
+        cadre_tensor *din = alone.c.din[0];
+        run_all(q, &both);
+        alone.c.din[0] = NULL;
+        run_all(q, &alone);
+        near(alone.c.dparam[0], both.c.dparam[0], 0, &cases[i], i, "dparam 0 alone");
+        near(alone.c.dparam[1], both.c.dparam[1], 0, &cases[i], i, "dparam 1 alone");
+        alone.c.din[0] = din;
+        OK(cadre_op_run(q, &alone.c, CADRE_BACKWARD_INPUTS));
+        near(din, both.c.din[0], 0, &cases[i], i, "din after dparam");
+        close_run(&both);
+        close_run(&alone);
+    }
+    cadre_queue_close(&q);
+}
+
+/* A gradient may be shared with other calls (an addition hands it on): no kernel writes to it. */
+static void kernels_leave_the_gradient_of_out(void **state) {
+    (void)state;
+    cadre_queue *q = queue_of("cpu", NULL);
+    for (int i = 0; i < (int)CADRE_COUNT(cases); i++) {
+        op_run r, fresh;
+        open_run(&r, &cases[i], CADRE_F32, true, false);
+        open_run(&fresh, &cases[i], CADRE_F32, true, false);
+        run_all(q, &r);
+        if (r.c.dout)
+            assert_memory_equal(r.c.dout->data, fresh.c.dout->data, cadre_tensor_bytes(r.c.dout));
+        close_run(&r);
+        close_run(&fresh);
+    }
+    cadre_queue_close(&q);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(backends_agree_with_the_reference),
+        cmocka_unit_test(forward_alone_gives_the_same),
+        cmocka_unit_test(threads_do_not_change_bits),
+        cmocka_unit_test(parts_of_backward_stand_alone),
+        cmocka_unit_test(kernels_leave_the_gradient_of_out),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
