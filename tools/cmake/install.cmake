@@ -21,8 +21,8 @@ install(FILES ${CMAKE_BINARY_DIR}/cadre.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/p
 
 # The man page and the completion come out of the command's own tables.
 add_custom_command(OUTPUT ${CMAKE_BINARY_DIR}/cadre.1 ${CMAKE_BINARY_DIR}/cadre.bash
-                   COMMAND cadre_command help --man > ${CMAKE_BINARY_DIR}/cadre.1
-                   COMMAND cadre_command help --completion > ${CMAKE_BINARY_DIR}/cadre.bash
+                   COMMAND cadre_command man > ${CMAKE_BINARY_DIR}/cadre.1
+                   COMMAND cadre_command completion > ${CMAKE_BINARY_DIR}/cadre.bash
                    DEPENDS cadre_command VERBATIM)
 add_custom_target(tables ALL DEPENDS ${CMAKE_BINARY_DIR}/cadre.1 ${CMAKE_BINARY_DIR}/cadre.bash)
 install(FILES ${CMAKE_BINARY_DIR}/cadre.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
