@@ -28,8 +28,16 @@ enum {
 
 static volatile int signal_seen; /* negative: the terminal sent it to the ranks as well */
 
+static bool say_so; /* a run is being stopped and saved */
+
 static void note_signal(int number, siginfo_t *info, void *context) {
+    static const char said[] = "\nstopping after this step; Ctrl-C again ends at once, unsaved\n";
     (void)context;
+    if (number == SIGINT && say_so) {
+        ssize_t n = write(STDERR_FILENO, said, sizeof said - 1);
+        (void)n;
+        say_so = false;
+    }
     signal_seen = info->si_code == SI_KERNEL ? -number : number;
 }
 
@@ -82,6 +90,7 @@ int cli_supervise(const cli_call *call, int ranks, const char *folder, char *con
         .signals = &signal_seen,
         .grace_ms = GRACE_MS,
     };
+    say_so = own && folder && !call->quiet;
     handle_signals();
     st = cadre_supervise(&opts, &result);
     cadre_free(&all);
