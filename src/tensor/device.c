@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Queues, and what a thread must set up before it runs kernels.
+ */
 #include "tensor/device.h"
 
 #include <omp.h>
@@ -10,8 +13,8 @@
 
 void cadre_kernel_thread_start(int worker) {
     (void)worker;
-    omp_set_num_threads(
-        1); /* our pool cuts the work; a second pool on the same cores would cost a third */
+    /* Our pool cuts the work; a second pool on the same cores would cost a third. */
+    omp_set_num_threads(1);
 }
 
 cadre_status cadre_queue_open(cadre_queue **ret_queue, const char *backend, cadre_pool *pool) {

@@ -2,9 +2,12 @@
  *
  * Causal self-attention of GPT-2: qkv (B, T, 3C) holds q | k | v, each C = heads x d wide.
  *
- *   s[t, u] = q[t] . k[u] / sqrt(d) for u <= t;  p = softmax over u;  y[t] = sum over u of p[t, u]
- * v[u] saved[0] (B, heads, T): log of the sum of exp(s) of each row, from which p is computed again
- *   D[t] = dy[t] . y[t];  ds = p (dy . v - D) / sqrt(d);  dq = ds k;  dk = ds' q;  dv = p' dy
+ *   s[t, u] = q[t] . k[u] / sqrt(d) for u <= t
+ *   p = softmax of s over u,  y[t] = sum over u of p[t, u] v[u]
+ *   saved[0] (B, heads, T): log of the sum of exp(s) of each row, from which p is made again
+ *
+ *   D[t] = dy[t] . y[t],  ds = p (dy . v - D) / sqrt(d)
+ *   dq = ds k,  dk = ds' q,  dv = p' dy
  */
 #include "tensor/ops/ref.h"
 

@@ -13,6 +13,8 @@ typedef struct cadre_dropout_mask {
     double scale;       /* of what is kept */
 } cadre_dropout_mask;
 
+/* No element is dropped: the result is a copy. */
+bool cadre_dropout_off(const cadre_call *c);
 cadre_dropout_mask cadre_dropout_mask_of(const cadre_call *c);
 
 #endif

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * embedding: y[r] = W[id[r]], W (vocab, C), ids i32 of any shape.        dW[id[r]] += dy[r], rows
- * in order positions: y[b, t] = x[b, t] + W[t], W (context, C), T <= context.     dx = dy, dW[t] =
- * sum over b of dy[b, t]
+ * embedding: y[r] = W[id[r]], W (vocab, C), ids i32 of any shape
+ *   dW[id[r]] += dy[r], rows in order
+ *
+ * positions: y[b, t] = x[b, t] + W[t], W (context, C), T <= context
+ *   dx = dy, dW[t] = sum over b of dy[b, t]
  */
 #include "tensor/ops/embedding.h"
 

@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the kernels of embedding share.
+ */
 #ifndef CADRE_TENSOR_OPS_EMBEDDING_H
 #define CADRE_TENSOR_OPS_EMBEDDING_H
 

@@ -36,6 +36,7 @@ cadre_kernel cadre_cpu_layer_norm, cadre_cpu_layer_norm_inputs, cadre_cpu_layer_
 cadre_kernel cadre_cpu_attention, cadre_cpu_attention_inputs;
 cadre_kernel cadre_cpu_gelu, cadre_cpu_gelu_inputs;
 cadre_kernel cadre_cpu_add, cadre_cpu_add_inputs;
+cadre_kernel cadre_cpu_dropout, cadre_cpu_dropout_inputs;
 cadre_kernel cadre_cpu_cross_entropy;
 
 #endif

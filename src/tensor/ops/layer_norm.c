@@ -3,8 +3,8 @@
  * layer norm (Ba, Kiros, Hinton 2016): n = (x - mean) rstd over the last dim, y = n w + b.
  *
  *   saved[0] mean, saved[1] rstd, one a row
- *   dx = rstd (g - mean(g) - n mean(g n)), g = dy w        dw = sum over rows of dy n        db =
- * sum over rows of dy
+ *   dx = rstd (g - mean(g) - n mean(g n)), g = dy w
+ *   dw = sum over rows of dy n,  db = sum over rows of dy
  */
 #include "tensor/ops/ref.h"
 

@@ -2,9 +2,11 @@
  *
  * linear: y = x W' + b, optionally through GELU.
  *
- *   x (R, in), W (out, in) or with in_out (in, out), b (out) or none, y (R, out); R = all dims but
- * the last gelu: saved[0] keeps z = x W' + b, y = gelu(z); towards inputs and parameters dz = dy
- * gelu'(z) dx = dz W        dW = dz' x   (in_out: x' dz)        db = sum over rows of dz
+ *   x (R, in), W (out, in) or with in_out (in, out), b (out) or none, y (R, out)
+ *   R = all dims but the last
+ *   dx = dz W        dW = dz' x (in_out: x' dz)        db = sum over rows of dz
+ *
+ * Without GELU dz = dy. With it saved[0] keeps z = x W' + b, y = gelu(z), dz = dy gelu'(z).
  */
 #include "tensor/ops/ref.h"
 

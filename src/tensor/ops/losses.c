@@ -2,11 +2,14 @@
  *
  * Losses: f64 (2): a sum and its count. Their own gradient is one.
  *
- * cross-entropy, e = label smoothing, V classes: row loss = -(1 - e) log p[label] - e / V sum over
- * v of log p[v] training: in[0] is overwritten with d(sum)/dlogits = p - (1 - e) [v = label] - e /
- * V; ignored rows give 0 saved[0] f64 (rows): the rows' losses, added along the tree T squared
- * error: sum of (x - target)^2, count of elements.     dx = 2 (x - target) sum: sum of all
- * elements, count of rows.                     dx = 1
+ * cross-entropy over V classes, with e = label smoothing:
+ *   row loss = -(1 - e) log p[label] - e / V sum over v of log p[v]
+ *   in training in[0] is overwritten with p - (1 - e) [v = label] - e / V; ignored rows give 0
+ *   saved[0] f64 (rows): the rows' losses, added along the tree T
+ *
+ * squared error: sum of (x - target)^2, count of elements        dx = 2 (x - target)
+ *
+ * sum: sum of all elements, count of rows                        dx = 1
  */
 #include "tensor/ops/losses.h"
 

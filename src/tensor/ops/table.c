@@ -115,6 +115,7 @@ static const kernel_row cpu_rows[] = {
     {CADRE_OP_ATTENTION, {cadre_cpu_attention, cadre_cpu_attention_inputs, NULL}},
     {CADRE_OP_GELU, {cadre_cpu_gelu, cadre_cpu_gelu_inputs, NULL}},
     {CADRE_OP_ADD, {cadre_cpu_add, cadre_cpu_add_inputs, NULL}},
+    {CADRE_OP_DROPOUT, {cadre_cpu_dropout, cadre_cpu_dropout_inputs, NULL}},
     {CADRE_OP_CROSS_ENTROPY, {cadre_cpu_cross_entropy, NULL, NULL}},
 };
 

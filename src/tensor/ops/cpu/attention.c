@@ -5,11 +5,11 @@
  * backward), whose scores over all keys so far lie in a strip of block x T. Memory is linear in T;
  * the backward pass computes the strips again.
  *
- *   packed: q, k, v, dy (T, D); k', v' (D, S)      D = head dim, S = T, both rounded up to LANES,
- * padding zero
- *   strip:  s, p, ds (ROWS or BLOCK, S)
+ *   packed: q, k, v, dy (T, D); k', v' (D, S)
+ *   D = head dim, S = T, both rounded up to LANES, padding zero
+ *   strip: s, p, ds (ROWS or BLOCK, S)
  *
- * This file alone is built with contraction (fused multiply-add): see src/CMakeLists.txt.
+ * Built with contraction (fused multiply-add): see src/CMakeLists.txt.
  */
 #include "tensor/ops/cpu/pooled.h"
 #include "tensor/ops/cpu/simd.h"

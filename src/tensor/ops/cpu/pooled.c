@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Work over the pool with the first failure kept, and scratch a thread.
+ */
 #include "tensor/ops/cpu/pooled.h"
 
 #include <pthread.h>
