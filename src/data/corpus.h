@@ -5,9 +5,9 @@
  *
  * Text: files joined in order; with `valid_fraction` f the training text is the first floor(n (1 -
  * f)) characters (code points; bytes for `byte` and BPE when the text is not valid UTF-8), before
- * tokenizing; the `char` alphabet is that of the whole text. Token files: llm.c (header of 1,024
- * bytes, magic 20240520, version 1, count) or headerless uint16/uint32 (`data.dtype`).
- * X.tokenizer.json beside X.bin is taken up.
+ * tokenizing; the `char` alphabet is that of all text, training and validation. Token files: llm.c
+ * (header of 1,024 bytes, magic 20240520, version 1, count) or headerless uint16/uint32
+ * (`data.dtype`). X.tokenizer.json beside X.bin is taken up.
  */
 #ifndef CADRE_DATA_CORPUS_H
 #define CADRE_DATA_CORPUS_H

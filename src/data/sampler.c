@@ -52,7 +52,7 @@ static cadre_status refuse_batch(int64_t batch, int64_t micro, int dp) {
     int64_t unit = micro * dp, below = batch / unit * unit, above = below + unit;
     char lower[32] = "", micros[96] = "";
     if (below) snprintf(lower, sizeof lower, "%" PRId64 " or ", below);
-    if (batch % dp == 0) {
+    if (batch % dp == 0 && batch / dp <= 1 << 24) { /* what is larger would take long to search */
         int64_t low, high;
         nearest_micro(batch / dp, micro, &low, &high);
         snprintf(micros, sizeof micros,

@@ -134,6 +134,8 @@ static void batches_that_do_not_divide_are_refused(void **state) {
     FAILS(cadre_batching_plan(&b, 3, 2, 2, 0), CADRE_EUSAGE, "nearest: train.batch=4");
     FAILS(cadre_batching_plan(&b, 12, 8, 3, 0), CADRE_EUSAGE,
           "nearest: train.batch=24, or train.micro_batch=4");
+    FAILS(cadre_batching_plan(&b, INT64_C(1) << 40, (INT64_C(1) << 39) + 1, 1, 0), CADRE_EUSAGE,
+          "nearest: train.batch=549755813889 or 1099511627778");
     FAILS(cadre_batching_plan(&b, 0, 1, 1, 0), CADRE_EUSAGE, "train.batch=0");
     FAILS(cadre_batching_plan(&b, 4, 0, 1, 0), CADRE_EUSAGE, "train.micro_batch=0");
 }
