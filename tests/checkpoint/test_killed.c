@@ -58,7 +58,9 @@ static void killed_at_any_moment(void **state) {
         pid_t child = fork();
         if (child == 0) save_on(folder, ended);
         uint32_t draw = cadre_philox_draw(7, (uint64_t)round, 0).v[0];
-        usleep(2000 + draw % 40000);
+        int64_t aim = *ended + draw % 2; /* the next save, or the one after it */
+        for (int ms = 0; *ended < aim && ms < 10000; ms++) usleep(1000);
+        usleep(draw / 2 % 20000);
         kill(child, SIGKILL);
         int status = 0;
         assert_int_equal(waitpid(child, &status, 0), child);
