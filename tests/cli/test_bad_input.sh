@@ -32,6 +32,8 @@ if [ "$(id -u)" != 0 ]; then
 else
     refused "unwritable folder" 6 'Not a directory\|proc' train text.txt --run.dir=/proc/runs
 fi
+refused "numbers that run away" 5 'step [0-9]*: .* not finite on rank' train text.txt --train.steps=50 --optim.lr=1e6 --optim.warmup_steps=0 --optim.clip=0 --run.name=away -q
+expect "steps left out" 0 'not finite: no update' train text.txt --train.steps=50 --optim.lr=1e6 --optim.warmup_steps=0 --optim.clip=0 --run.name=skip --optim.nonfinite=skip
 printf 'x' >file
 refused "a folder that is a file" 6 'file' train text.txt --run.dir=file
 finish

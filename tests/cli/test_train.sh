@@ -85,4 +85,14 @@ expect "export of a folder" 0 'wrote' "$CADRE" checkpoint export $folder --to mo
 [ -s model/config.json ] && [ -s model/tokenizer.json ] && pass "a whole model" || failure "not a whole model"
 printf 'x' >>runs/text-2/checkpoints/step-00000002/model.safetensors
 refused "generate from a damaged one" 3 'model.safetensors' "$CADRE" generate runs/text-2/checkpoints/step-00000002
+if command -v python3 >/dev/null; then
+    python3 -c 'import json,sys
+for line in open(sys.argv[1]): json.loads(line)' $folder/metrics.jsonl && pass "metrics are JSON" || failure "metrics are no JSON"
+    for words in "eval $folder --json" "checkpoint show $folder --json" "checkpoint check $folder --json"; do
+        "$CADRE" $words 2>/dev/null | python3 -m json.tool >/dev/null 2>&1
+        is "$words: one JSON document" $? 0
+    done
+else
+    skipped "JSON documents" "no python3"
+fi
 finish
