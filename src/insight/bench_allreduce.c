@@ -91,6 +91,14 @@ static cadre_status plan_bursts(job *j, int64_t *ret_burst, int64_t *ret_samples
     double us = 0;
     CADRE_TRY(run_burst(j, 2, &us)); /* pages, caches, connections */
     CADRE_TRY(run_burst(j, 3, &us));
+    int64_t tries =
+        us < 1000 ? 9 : 0; /* short ones are easily disturbed: the best of some counts */
+    CADRE_TRY(cadre_broadcast(j->comm, &tries, 1, CADRE_I64, 0, "bench plan", NULL));
+    for (int64_t i = 0; i < tries; i++) {
+        double again = 0;
+        CADRE_TRY(run_burst(j, 3, &again));
+        if (again < us) us = again;
+    }
     int64_t told[2] = {us * 1e3 < BURST_NS ? (int64_t)(BURST_NS / (us * 1e3 + 1)) + 1 : 1, 0};
     told[1] = (int64_t)(j->seconds * 1e6 / (us * (double)told[0] + 1e-3));
     if (told[1] > SAMPLES_MOST) told[1] = SAMPLES_MOST;
