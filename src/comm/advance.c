@@ -39,11 +39,21 @@ static bool all_finished(const cadre_comm *c, uint64_t count) {
     return true;
 }
 
+static bool writes_eager(const cadre_work *w) {
+    return w->eager && w->in &&
+           (w->call.kind != CADRE_CALL_BROADCAST || w->comm->rank == w->call.root);
+}
+
+uint64_t cadre_comm_places(const cadre_work *w) {
+    return writes_eager(w) ? CADRE_EAGER_SLOTS : CADRE_RING;
+}
+
 /* Into the ring, when the entry that lay there is no longer read. */
 static bool post(cadre_work *w) {
     cadre_comm *c = w->comm;
-    if (w->sequence >= CADRE_RING && !all_finished(c, w->sequence - CADRE_RING + 1)) return false;
-    if (w->eager && w->in && (w->call.kind != CADRE_CALL_BROADCAST || c->rank == w->call.root)) {
+    uint64_t places = cadre_comm_places(w);
+    if (w->sequence >= places && !all_finished(c, w->sequence - places + 1)) return false;
+    if (writes_eager(w)) {
         size_t size = (size_t)w->call.count * cadre_dtype_size((cadre_dtype)w->call.dtype);
         if (w->call.kind == CADRE_CALL_REDUCE_SCATTER || w->call.kind == CADRE_CALL_ALL_TO_ALL)
             size *= (size_t)c->size;

@@ -82,6 +82,9 @@ cadre_status cadre_comm_break(cadre_comm *c, cadre_status status);
 /* advance.c: one round over all works; `budget_ns` bounds the moving of data. `*ret_moved`:
  * something happened. */
 cadre_status cadre_comm_advance(cadre_comm *c, int64_t budget_ns, bool *ret_moved);
+/* Posting waits until every member has finished the collective this many before: its place in the
+ * ring (or its eager memory) is then no longer read. */
+uint64_t cadre_comm_places(const cadre_work *w);
 /* Publishes a counter and wakes the members that sleep. */
 void cadre_comm_publish(cadre_comm *c, _Atomic uint64_t *counter, uint64_t value);
 void cadre_comm_ring(cadre_comm *c, int member);

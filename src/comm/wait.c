@@ -55,7 +55,7 @@ static uint64_t awaited(const cadre_work *w, cadre_counter *ret_counter) {
     }
     *ret_counter =
         queued || w->state == CADRE_WORK_LEAVING ? CADRE_COUNT_FINISHED : CADRE_COUNT_POSTED;
-    return queued ? w->sequence - CADRE_RING : w->sequence;
+    return queued ? w->sequence - cadre_comm_places(w) : w->sequence;
 }
 
 static uint64_t counter_of(const cadre_comm *c, cadre_counter counter, int whom, int waiter) {

@@ -45,7 +45,7 @@ static size_t eager_at(int size) {
 }
 
 size_t cadre_control_bytes(int size) {
-    return eager_at(size) + (size_t)size * CADRE_RING * CADRE_EAGER;
+    return eager_at(size) + (size_t)size * CADRE_EAGER_SLOTS * CADRE_EAGER;
 }
 
 cadre_member *cadre_control_member(cadre_control *c, int i) {
@@ -59,7 +59,7 @@ cadre_channel *cadre_control_channel(cadre_control *c, int from, int to) {
 
 void *cadre_control_eager(cadre_control *c, int member, uint64_t sequence) {
     return (char *)c + eager_at(c->size) +
-           ((size_t)member * CADRE_RING + sequence % CADRE_RING) * CADRE_EAGER;
+           ((size_t)member * CADRE_EAGER_SLOTS + sequence % CADRE_EAGER_SLOTS) * CADRE_EAGER;
 }
 
 /* ---- memory ---- */

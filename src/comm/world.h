@@ -21,7 +21,8 @@ enum {
     CADRE_LINE = 64,
     CADRE_NAME = 48,    /* of an operation, terminator included; longer names are cut */
     CADRE_RING = 64,    /* collectives posted and not finished by all, at most */
-    CADRE_EAGER = 8192, /* bytes that travel inside the descriptor */
+    CADRE_EAGER = 8192, /* bytes that travel beside the descriptor */
+    CADRE_EAGER_SLOTS = 4, /* of them a rank: few, so that they stay in the nearest caches */
     CADRE_PAIR_RING = 8,
     CADRE_RANKS_MAX = 120 /* on a machine: descriptors that fit one message of a socket */
 };
@@ -89,7 +90,7 @@ typedef struct cadre_control {
     _Atomic int32_t failed_state; /* 0 nobody, 1 being written, 2 there */
     int32_t failed_rank;
     char failed_text[1024];
-    /* then: cadre_member[size], cadre_channel[size x size], eager memory [size][RING][EAGER] */
+    /* then: cadre_member[size], cadre_channel[size x size], eager memory [size][EAGER_SLOTS][EAGER] */
 } cadre_control;
 
 size_t cadre_control_bytes(int size);
