@@ -6,6 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "insight/document.h"
@@ -38,14 +39,20 @@ static const char *text_of(const view *v, const char *name) {
     return text ? text : "-";
 }
 
+/* `auto` as it will turn out on one machine. */
+static const char *transport_of(const view *v) {
+    const char *named = text_of(v, "comm.transport");
+    if (strcmp(named, "auto") != 0) return named;
+    return v->plan->ranks == 1 ? "self" : "shm";
+}
+
 /* ---- text ---- */
 
 static void add_mesh(const view *v, cadre_text *to) {
     const cadre_run_cfg *r = &v->cfg.run;
     cadre_text_add(to, "mesh        dp %" PRId64 " = %d rank%s, transport %s, %d thread%s each",
-                   v->dp, v->plan->ranks, v->plan->ranks == 1 ? "" : "s",
-                   text_of(v, "comm.transport"), v->plan->threads,
-                   v->plan->threads == 1 ? "" : "s");
+                   v->dp, v->plan->ranks, v->plan->ranks == 1 ? "" : "s", transport_of(v),
+                   v->plan->threads, v->plan->threads == 1 ? "" : "s");
     /* Of the machine: the calling thread may be bound already. */
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     bool room = (long)v->plan->ranks * v->plan->threads <= cores;
