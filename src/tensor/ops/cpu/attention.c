@@ -39,15 +39,18 @@ static shape shape_of(const cadre_call *c) {
 
 /* ---- packing ---- */
 
-static void pack(const shape *s, const float *from, int64_t stride, float *to) {
+CADRE_INLINE void pack(const shape *s, const float *from, int64_t stride, float *to) {
+    int64_t whole = s->d / LANES * LANES;
     for (int64_t t = 0; t < s->time; t++) {
-        memcpy(to + t * s->D, from + t * stride, (size_t)s->d * sizeof *to);
-        memset(to + t * s->D + s->d, 0, (size_t)(s->D - s->d) * sizeof *to);
+        for (int64_t i = 0; i < whole; i += LANES)
+            *(lanes *)(to + t * s->D + i) = *(const lanes *)(from + t * stride + i);
+        for (int64_t i = whole; i < s->D; i++)
+            to[t * s->D + i] = i < s->d ? from[t * stride + i] : 0;
     }
     memset(to + s->time * s->D, 0, (size_t)((s->S - s->time) * s->D) * sizeof *to);
 }
 
-static void transpose(const shape *s, const float *packed, float *to) {
+CADRE_INLINE void transpose(const shape *s, const float *packed, float *to) {
     for (int64_t t = 0; t < s->S; t += LANES)
         for (int64_t i = 0; i < s->d; i++)
             for (int64_t l = 0; l < LANES; l++) to[i * s->S + t + l] = packed[(t + l) * s->D + i];
@@ -219,12 +222,18 @@ CADRE_INLINE float dot(const float *a, const float *b, int64_t n) {
     return sum;
 }
 
-static void unpack(const shape *s, const float *packed, bool add, float *to) {
-    for (int64_t t = 0; t < s->time; t++)
-        for (int64_t i = 0; i < s->d; i++) {
-            float *x = to + t * 3 * s->width + i;
-            *x = add ? *x + packed[t * s->D + i] : packed[t * s->D + i];
+CADRE_INLINE void unpack(const shape *s, const float *packed, bool add, float *to) {
+    for (int64_t t = 0; t < s->time; t++) {
+        const float *from = packed + t * s->D;
+        float *row = to + t * 3 * s->width;
+        if (add) {
+#pragma omp simd
+            for (int64_t i = 0; i < s->d; i++) row[i] += from[i];
+        } else {
+#pragma omp simd
+            for (int64_t i = 0; i < s->d; i++) row[i] = from[i];
         }
+    }
 }
 
 typedef struct head {

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "tensor/device.h"
 
 /* ---- the two interfaces ---- */
 
@@ -121,6 +122,7 @@ static cadre_status open_cache(void) {
     }
     pthread_once(&once, make_key);
     pthread_setspecific(key, t);
+    cadre_kernel_thread_start(0); /* whoever calls: one OpenMP thread */
     mine = t;
     return CADRE_OK;
 }

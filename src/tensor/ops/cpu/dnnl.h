@@ -16,8 +16,7 @@ typedef struct cadre_product {
     bool a_transposed, b_transposed, add, bias;
 } cadre_product;
 
-/* Primitives are made once per shape and thread and kept until the thread ends. Any thread, after
- * cadre_kernel_thread_start. */
+/* Primitives are made once per shape and thread and kept until the thread ends. Any thread. */
 cadre_status cadre_product_run(const cadre_product *p, const float *a, const float *b,
                                const float *bias, float *c);
 
