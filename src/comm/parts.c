@@ -18,7 +18,10 @@
 #include "comm/engine.h"
 #include "comm/reduce.h"
 
-enum { SLICE_STEP = 16 }; /* slices begin on cache lines */
+enum {
+    SLICE_STEP = 16, /* slices begin on cache lines */
+    LARGE = 32 << 20 /* bytes of an operation that no cache keeps anyway */
+};
 
 static void *peer_memory(const cadre_work *w, int member, uint64_t place) {
     const cadre_comm *c = w->comm;
@@ -57,7 +60,7 @@ static void reduce(const cadre_work *w, int64_t shift, int64_t at, int64_t n, bo
             outs[m] = (char *)peer_memory(w, m, descriptor_of(w, m)->out) + (size_t)at * size;
     }
     cadre_reduce((cadre_dtype)w->call.dtype, (cadre_reduction)w->call.op, ins, w->comm->size, outs,
-                 everywhere ? w->comm->size : 1, n);
+                 everywhere ? w->comm->size : 1, n, (size_t)w->call.count * size >= LARGE);
 }
 
 /* Copies elements [at, at + n) of member m's input, from `shift` on, to place `to` of the output.
