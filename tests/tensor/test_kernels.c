@@ -18,6 +18,7 @@ static const op_case cases[] = {
     {CADRE_OP_LINEAR, {0}, {D2(17, 64)}, {D2(3, 64), D1(3)}, 1e-6},
     {CADRE_OP_LINEAR, {.in_out = true}, {D2(7, 130)}, {D2(130, 3), D1(3)}, 1e-6},
     {CADRE_OP_LINEAR, {.in_out = true}, {D3(2, 33, 128)}, {D2(128, 96), D1(96)}, 1e-6},
+    {CADRE_OP_LINEAR, {0}, {D2(2200, 8)}, {D2(5, 8), D1(5)}, 2e-6},
     {CADRE_OP_LINEAR, {.gelu = true}, {D2(2, 3)}, {D2(17, 3), D1(17)}, 1e-6},
     {CADRE_OP_LINEAR, GELU, {D2(65, 17)}, {D2(17, 130), D1(130)}, 1e-6},
     {CADRE_OP_LINEAR, GELU, {D2(161, 32)}, {D2(32, 65)}, 1e-6},

@@ -95,6 +95,8 @@ static const refused_case refused[] = {
      "dropout rate 1; it takes 0 to below 1"},
     {{CADRE_OP_CROSS_ENTROPY, {0}, {D2(4, 3), D1(5)}, {{0}}, 0},
      "cross-entropy: 5 labels for 4 rows of logits"},
+    {{CADRE_OP_CROSS_ENTROPY, {.label_smoothing = 1}, {D2(4, 3), D1(4)}, {{0}}, 0},
+     "cross-entropy: label smoothing 1; it takes 0 to below 1"},
     {{CADRE_OP_SQUARED_ERROR, {0}, {D2(2, 3), D1(6)}, {{0}}, 0},
      "squared error: (2, 3) and its target (6)"},
 };
@@ -116,6 +118,12 @@ static void types_that_do_not_fit_are_refused(void **state) {
     cadre_inferred made;
     r.c = (cadre_call){.op = CADRE_OP_GELU, .in = {new_ids(&r, cadre_dims1(3), 5, false)}};
     FAILS(cadre_gelu_infer(&r.c, &made), CADRE_EUSAGE, "gelu takes f32 or f64, not i32");
+    close_run(&r);
+    r.c = (cadre_call){.op = CADRE_OP_LINEAR,
+                       .in = {new_reals(&r, CADRE_F32, cadre_dims2(3, 2), 1)},
+                       .param = {new_reals(&r, CADRE_F64, cadre_dims2(4, 2), 2)}};
+    FAILS(cadre_linear_infer(&r.c, &made), CADRE_EUSAGE,
+          "linear: the input is f32, parameter 0 is f64; they must be of one type");
     close_run(&r);
     r.c = (cadre_call){.op = CADRE_OP_EMBEDDING,
                        .in = {new_reals(&r, CADRE_F32, cadre_dims1(3), 1)},

@@ -26,6 +26,7 @@ cadre_status cadre_positions_infer(const cadre_call *c, cadre_inferred *ret) {
     const cadre_tensor *x = c->in[0], *w = c->param[0];
     char a[96], b[96];
     CADRE_CHECK_REAL(c);
+    CADRE_CHECK_ALIKE(c);
     CADRE_CHECK(x->dims.n == 3 && w->dims.n == 2 && x->dims.at[1] <= w->dims.at[0] &&
                     x->dims.at[2] == w->dims.at[1],
                 CADRE_EUSAGE, "positions: %s does not fit the table %s (context, width)",

@@ -10,6 +10,7 @@
 
 cadre_status cadre_layer_norm_infer(const cadre_call *c, cadre_inferred *ret) {
     CADRE_CHECK_REAL(c);
+    CADRE_CHECK_ALIKE(c);
     int64_t columns = cadre_columns(c->in[0]);
     for (int k = 0; k < 2; k++)
         CADRE_CHECK(c->param[k] && c->param[k]->dims.n == 1 && c->param[k]->dims.at[0] == columns,

@@ -12,6 +12,7 @@
 
 cadre_status cadre_linear_infer(const cadre_call *c, cadre_inferred *ret) {
     CADRE_CHECK_REAL(c);
+    CADRE_CHECK_ALIKE(c);
     const cadre_tensor *x = c->in[0], *w = c->param[0], *b = c->param[1];
     CADRE_CHECK(w->dims.n == 2, CADRE_EUSAGE, "linear: the weight has %d dims; it takes 2",
                 w->dims.n);

@@ -31,6 +31,8 @@ cadre_status cadre_cross_entropy_infer(const cadre_call *c, cadre_inferred *ret)
     CADRE_CHECK(logits->dims.n >= 1 && cadre_count(labels) == cadre_rows(logits), CADRE_EUSAGE,
                 "cross-entropy: %lld labels for %lld rows of logits",
                 (long long)cadre_count(labels), (long long)cadre_rows(logits));
+    CADRE_CHECK(c->a.label_smoothing >= 0 && c->a.label_smoothing < 1, CADRE_EUSAGE,
+                "cross-entropy: label smoothing %g; it takes 0 to below 1", c->a.label_smoothing);
     *ret = cadre_nothing_made();
     ret->out = (cadre_made){CADRE_F64, cadre_dims1(2)};
     ret->saved[0] = (cadre_made){CADRE_F64, cadre_dims1(cadre_rows(logits))};

@@ -32,6 +32,14 @@ static inline void put_or_add(cadre_tensor *t, int64_t i, double value, bool add
                 "%s takes f32 or f64, not %s", cadre_op_table[(c)->op].name,                       \
                 cadre_dtype_name((c)->in[0]->dtype))
 
+/* For infer: parameters are of the input's dtype. */
+#define CADRE_CHECK_ALIKE(c)                                                                       \
+    for (int k_ = 0; k_ < CADRE_OP_PARAM; k_++)                                                    \
+    CADRE_CHECK(!(c)->param[k_] || (c)->param[k_]->dtype == (c)->in[0]->dtype, CADRE_EUSAGE,       \
+                "%s: the input is %s, parameter %d is %s; they must be of one type",               \
+                cadre_op_table[(c)->op].name, cadre_dtype_name((c)->in[0]->dtype), k_,             \
+                cadre_dtype_name((c)->param[k_]->dtype))
+
 /* Nothing made: the start of every infer. */
 static inline cadre_inferred cadre_nothing_made(void) {
     cadre_inferred made = {0};
