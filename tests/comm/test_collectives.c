@@ -21,6 +21,7 @@ static cadre_status every_case(test_rank *me) {
         for (int d = 0; d < CADRE_COUNT(dtypes); d++)
             for (int n = 0; n < CADRE_COUNT(counts); n++)
                 for (int how = 0; how < 4; how++) {
+                    if (counts[n] > 4096 && how % 3) continue; /* keeps the test quick */
                     collective_case c = {(collective)k,
                                          dtypes[d],
                                          (cadre_reduction)(salt % 3),
