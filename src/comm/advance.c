@@ -30,22 +30,24 @@ static bool all_posted(const cadre_work *w) {
     return true;
 }
 
-/* Whether every member has finished `count` collectives. */
-static bool all_finished(const cadre_comm *c, uint64_t count) {
-    for (int i = 0; i < c->size; i++)
-        if (atomic_load_explicit(&cadre_control_member(c->control, i)->finished,
-                                 memory_order_acquire) < count)
-            return false;
-    return true;
+static void look_at_finished(cadre_comm *c) {
+    c->peers_finished = UINT64_MAX;
+    for (int i = 0; i < c->size; i++) {
+        uint64_t count = atomic_load_explicit(&cadre_control_member(c->control, i)->finished,
+                                              memory_order_acquire);
+        if (i != c->rank && count < c->peers_finished) c->peers_finished = count;
+    }
 }
 
-static bool writes_eager(const cadre_work *w) {
-    return w->eager && w->in &&
-           (w->call.kind != CADRE_CALL_BROADCAST || w->comm->rank == w->call.root);
+/* Whether every member has finished `count` collectives; the same answer through a whole round, so
+ * that a work whose slot holds results is done before a later one takes the slot. */
+static bool all_finished(const cadre_comm *c, uint64_t count) {
+    return c->peers_finished >= count &&
+           atomic_load_explicit(&me(c)->finished, memory_order_relaxed) >= count;
 }
 
 uint64_t cadre_comm_places(const cadre_work *w) {
-    return writes_eager(w) ? CADRE_EAGER_SLOTS : CADRE_RING;
+    return w->slot_in || w->slot_out ? CADRE_SLOTS : CADRE_RING;
 }
 
 /* Into the ring, when the entry that lay there is no longer read. */
@@ -53,12 +55,8 @@ static bool post(cadre_work *w) {
     cadre_comm *c = w->comm;
     uint64_t places = cadre_comm_places(w);
     if (w->sequence >= places && !all_finished(c, w->sequence - places + 1)) return false;
-    if (writes_eager(w)) {
-        size_t size = (size_t)w->call.count * cadre_dtype_size((cadre_dtype)w->call.dtype);
-        if (w->call.kind == CADRE_CALL_REDUCE_SCATTER || w->call.kind == CADRE_CALL_ALL_TO_ALL)
-            size *= (size_t)c->size;
-        memcpy(cadre_control_eager(c->control, c->rank, w->sequence), w->in, size);
-    }
+    if (w->slot_in && w->in_bytes)
+        memcpy(cadre_control_slot(c->control, c->rank, w->sequence), w->in, w->in_bytes);
     me(c)->ring[w->sequence % CADRE_RING] = w->call;
     w->state = CADRE_WORK_POSTED;
     cadre_comm_publish(c, &me(c)->posted, w->sequence + 1);
@@ -173,6 +171,7 @@ cadre_status cadre_comm_advance(cadre_comm *c, int64_t budget_ns, bool *ret_move
     if (c->broken) return cadre_error_restore(&c->error);
     int64_t end_ns = budget_ns > 0 ? cadre_now_ns() + budget_ns : 0;
     bool may_run = true, may_post = true;
+    look_at_finished(c);
     cadre_status st = CADRE_OK;
     for (cadre_work *w = c->first; w && !st; w = w->next) {
         if (w->call.kind == CADRE_CALL_SEND) {

@@ -42,27 +42,35 @@ static uint64_t place_of(const cadre_comm *c, const void *pointer) {
     return (uint64_t)((const char *)pointer - c->world->segment[c->world->rank].base) + 1;
 }
 
-/* Puts `in` and `out` where peers reach them. */
+static bool fits_slot(const call_memory *m, size_t bytes) {
+    return m->peer < 0 && bytes <= CADRE_SLOT;
+}
+
+/* Puts `in` and `out` where peers reach them: they lie in the heap, or a slot or a copy in the heap
+ * stands for them. A slot for both serves in place. */
 static cadre_status stage(cadre_work *w, const call_memory *m) {
     cadre_world *world = w->comm->world;
+    bool read = m->peers_read_in, written = m->peers_write_out && !w->eager;
+    bool in_there = cadre_heap_owns(world, m->in), out_there = cadre_heap_owns(world, m->out);
     w->in = m->in;
     w->out = m->out;
-    if (m->peers_read_in && !w->eager && !cadre_heap_owns(world, m->in)) {
+    w->in_bytes = m->in_bytes;
+    w->slot_in = read && (w->eager || (!in_there && fits_slot(m, m->in_bytes)));
+    w->slot_out = written && !out_there && fits_slot(m, m->out_bytes);
+    if (read && !in_there && !w->slot_in) {
         CADRE_TRY(cadre_heap_alloc(world, m->in_bytes, &w->staged[0]));
         memcpy(w->staged[0], m->in, m->in_bytes);
         w->in = w->staged[0];
     }
-    if (m->peers_write_out && !w->eager && !cadre_heap_owns(world, m->out)) {
-        if (w->staged[0])
-            w->out = w->staged[0]; /* in place in the copy */
-        else
+    if (written && !out_there) {
+        if (!w->slot_out && !w->staged[0])
             CADRE_TRY(cadre_heap_alloc(world, m->out_bytes, &w->staged[1]));
-        if (w->staged[1]) w->out = w->staged[1];
+        if (!w->slot_out) w->out = w->staged[0] ? w->staged[0] : w->staged[1]; /* in place */
         w->user_out = m->out;
         w->user_bytes = m->out_bytes;
     }
-    if (m->peers_read_in && !w->eager) w->call.in = place_of(w->comm, w->in);
-    if (m->peers_write_out && !w->eager) w->call.out = place_of(w->comm, w->out);
+    if (read && !w->slot_in) w->call.in = place_of(w->comm, w->in);
+    if (written && !w->slot_out) w->call.out = place_of(w->comm, w->out);
     return CADRE_OK;
 }
 
@@ -84,6 +92,7 @@ static void enqueue(cadre_comm *c, cadre_work *w) {
         c->first = w;
     c->last = w;
     c->in_flight++;
+    if (w->slot_out) w->out = cadre_control_slot(c->control, c->rank, w->sequence);
     cadre_record_start(w);
 }
 

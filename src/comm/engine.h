@@ -32,10 +32,12 @@ struct cadre_work {
                        the heap */
     void *out;      /* the same for writing */
     void *user_out; /* the caller's, when `out` is a copy; else NULL */
-    size_t user_bytes; /* to copy back */
-    void *staged[2];   /* copies in the heap, to free */
-    int64_t cursor;    /* elements of my part done */
-    bool eager;        /* my input travels in the descriptor's own memory */
+    size_t user_bytes;      /* to copy back */
+    void *staged[2];        /* copies in the heap, to free */
+    int64_t cursor;         /* elements of my part done */
+    bool eager;             /* everyone reads all slots: nobody uses my memory afterwards */
+    bool slot_in, slot_out; /* my slot stands for the caller's `in`, `out` */
+    size_t in_bytes;
     struct cadre_record *record;
     uint64_t record_number;
 };
@@ -60,7 +62,8 @@ struct cadre_comm {
     cadre_work *first, *last; /* works not done, in order of call */
     cadre_work *spare;        /* handles to use again */
     int in_flight;
-    bool broken; /* `error` is sticky */
+    uint64_t peers_finished; /* collectives that every peer had finished when this round began */
+    bool broken;             /* `error` is sticky */
     cadre_error error;
     bool spins;
     int64_t last_look_ns; /* at peers' lives */
@@ -83,7 +86,7 @@ cadre_status cadre_comm_break(cadre_comm *c, cadre_status status);
  * something happened. */
 cadre_status cadre_comm_advance(cadre_comm *c, int64_t budget_ns, bool *ret_moved);
 /* Posting waits until every member has finished the collective this many before: its place in the
- * ring (or its eager memory) is then no longer read. */
+ * ring (or its slot) is then no longer read. */
 uint64_t cadre_comm_places(const cadre_work *w);
 /* Publishes a counter and wakes the members that sleep. */
 void cadre_comm_publish(cadre_comm *c, _Atomic uint64_t *counter, uint64_t value);

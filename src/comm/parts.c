@@ -3,13 +3,14 @@
  * What a rank does in a collective, once all descriptors agree. n bytes, P ranks; every rank reads
  * peers' memory where it lies.
  *
- *   all_reduce, small   everyone adds up all P inputs out of the descriptors' memory.    read n P,
- * written n; one exchange all_reduce          rank r adds up slice r and writes it to all P
- * outputs.           read n, written n; two exchanges P=2, rank 0:  out0[0..n/2) = out1[0..n/2) =
- * in0 + in1 reduce_scatter      rank r adds up part r for itself. read n P, written n all_gather
- * rank r copies every input into its output.                       read n P, written n P broadcast
- * everyone but the root copies the root's.                         read n, written n all_to_all
- * rank r copies part r of every input.                             read n P, written n P
+ *   all_reduce, <= 512 bytes  everyone adds up all P inputs     read n P, written n; one exchange
+ *   all_reduce                rank r adds up slice r, writes it to all P outputs
+ *                                                               read n, written n; two exchanges
+ *       P=2, rank 0:  out0[0..n/2) = out1[0..n/2) = in0[0..n/2) + in1[0..n/2)
+ *   reduce_scatter            rank r adds up part r for itself  read n P, written n
+ *   all_gather                everyone copies every input       read n P, written n P
+ *   broadcast                 everyone copies the root's        read n, written n
+ *   all_to_all                rank r copies part r of each      read n P, written n P
  *
  * Sums go along the tree T over the ranks in all of them, so every way gives the same bits.
  */
@@ -35,7 +36,13 @@ static const cadre_descriptor *descriptor_of(const cadre_work *w, int member) {
 const void *cadre_comm_input(const cadre_work *w, int member) {
     const cadre_descriptor *d = descriptor_of(w, member);
     return d->in ? peer_memory(w, member, d->in)
-                 : cadre_control_eager(w->comm->control, member, w->sequence);
+                 : cadre_control_slot(w->comm->control, member, w->sequence);
+}
+
+static void *output_of(const cadre_work *w, int member) {
+    const cadre_descriptor *d = descriptor_of(w, member);
+    return d->out ? peer_memory(w, member, d->out)
+                  : cadre_control_slot(w->comm->control, member, w->sequence);
 }
 
 bool cadre_call_reads_peers(const cadre_work *w) {
@@ -56,8 +63,7 @@ static void reduce(const cadre_work *w, int64_t shift, int64_t at, int64_t n, bo
     size_t size = cadre_dtype_size((cadre_dtype)w->call.dtype);
     for (int m = 0; m < w->comm->size; m++) {
         ins[m] = (const char *)cadre_comm_input(w, m) + (size_t)(shift + at) * size;
-        if (everywhere)
-            outs[m] = (char *)peer_memory(w, m, descriptor_of(w, m)->out) + (size_t)at * size;
+        if (everywhere) outs[m] = (char *)output_of(w, m) + (size_t)at * size;
     }
     cadre_reduce((cadre_dtype)w->call.dtype, (cadre_reduction)w->call.op, ins, w->comm->size, outs,
                  everywhere ? w->comm->size : 1, n, (size_t)w->call.count * size >= LARGE);

@@ -40,12 +40,12 @@ static size_t channels_at(int size) {
     return members_at() + (size_t)size * sizeof(cadre_member);
 }
 
-static size_t eager_at(int size) {
+static size_t slots_at(int size) {
     return channels_at(size) + (size_t)size * (size_t)size * sizeof(cadre_channel);
 }
 
 size_t cadre_control_bytes(int size) {
-    return eager_at(size) + (size_t)size * CADRE_EAGER_SLOTS * CADRE_EAGER;
+    return slots_at(size) + (size_t)size * CADRE_SLOTS * CADRE_SLOT;
 }
 
 cadre_member *cadre_control_member(cadre_control *c, int i) {
@@ -57,9 +57,9 @@ cadre_channel *cadre_control_channel(cadre_control *c, int from, int to) {
            to;
 }
 
-void *cadre_control_eager(cadre_control *c, int member, uint64_t sequence) {
-    return (char *)c + eager_at(c->size) +
-           ((size_t)member * CADRE_EAGER_SLOTS + sequence % CADRE_EAGER_SLOTS) * CADRE_EAGER;
+void *cadre_control_slot(cadre_control *c, int member, uint64_t sequence) {
+    return (char *)c + slots_at(c->size) +
+           ((size_t)member * CADRE_SLOTS + sequence % CADRE_SLOTS) * CADRE_SLOT;
 }
 
 /* ---- memory ---- */

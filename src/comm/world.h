@@ -19,10 +19,11 @@
 
 enum {
     CADRE_LINE = 64,
-    CADRE_NAME = 48,    /* of an operation, terminator included; longer names are cut */
-    CADRE_RING = 64,    /* collectives posted and not finished by all, at most */
-    CADRE_EAGER = 8192, /* bytes that travel beside the descriptor */
-    CADRE_EAGER_SLOTS = 4, /* of them a rank: few, so that they stay in the nearest caches */
+    CADRE_NAME = 48,   /* of an operation, terminator included; longer names are cut */
+    CADRE_RING = 64,   /* collectives posted and not finished by all, at most */
+    CADRE_EAGER = 512, /* bytes that everyone reads from everyone's slot: one exchange suffices */
+    CADRE_SLOT = 8192, /* memory of a call beside its descriptor, for data that are in no heap */
+    CADRE_SLOTS = 4,   /* of them a rank: few, so that they stay in the nearest caches */
     CADRE_PAIR_RING = 8,
     CADRE_RANKS_MAX = 120 /* on a machine: descriptors that fit one message of a socket */
 };
@@ -46,8 +47,7 @@ typedef struct cadre_descriptor {
     int32_t kind, dtype, op, root;
     char name[CADRE_NAME];
     /* not compared */
-    uint64_t in,
-        out; /* offset + 1 in the heap of the caller; 0: none (eager, or not that rank's) */
+    uint64_t in, out; /* offset + 1 in the heap of the caller; 0: its slot, or not that rank's */
 } cadre_descriptor;
 
 /* The counters of a member that others wait for. */
@@ -90,13 +90,13 @@ typedef struct cadre_control {
     _Atomic int32_t failed_state; /* 0 nobody, 1 being written, 2 there */
     int32_t failed_rank;
     char failed_text[1024];
-    /* then: cadre_member[size], cadre_channel[size x size], eager memory [size][EAGER_SLOTS][EAGER] */
+    /* then: cadre_member[size], cadre_channel[size x size], slots [size][SLOTS][SLOT] */
 } cadre_control;
 
 size_t cadre_control_bytes(int size);
 cadre_member *cadre_control_member(cadre_control *c, int i);
 cadre_channel *cadre_control_channel(cadre_control *c, int from, int to);
-void *cadre_control_eager(cadre_control *c, int member, uint64_t sequence);
+void *cadre_control_slot(cadre_control *c, int member, uint64_t sequence);
 
 /* A rank's heap as mapped here. */
 typedef struct cadre_segment {
