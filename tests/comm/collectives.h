@@ -126,25 +126,28 @@ static inline cadre_status call(test_rank *me, const collective_case *c, void *i
     }
 }
 
-/* A case in flight: memory and handle. */
+/* A case in flight: memory and handle. Whose memory lies in the heap differs between ranks and
+ * between `in` and `out` in some cases. */
 typedef struct flight {
     collective_case c;
     void *in, *out, *base[2];
+    bool heap[2];
     int64_t outs;
     cadre_work *work;
 } flight;
 
 static inline cadre_status start(test_rank *me, const collective_case *c, flight *ret,
                                  bool blocking) {
-    flight f = {.c = *c};
+    bool alone = c->salt % 3 == 0 && me->rank % 2, apart = c->salt % 5 == 0;
+    flight f = {.c = *c, .heap = {c->heap != alone, (c->heap != alone) != apart}};
     size_t size = cadre_dtype_size(c->dtype);
     int64_t ins =
         c->kind == REDUCE_SCATTER || c->kind == ALL_TO_ALL ? c->count * me->size : c->count;
     f.outs = c->kind == ALL_GATHER || c->kind == ALL_TO_ALL ? c->count * me->size : c->count;
     bool one = c->kind == BROADCAST || (c->in_place && c->kind != ALL_TO_ALL);
     int64_t most = ins > f.outs ? ins : f.outs;
-    CADRE_TRY(take(me, c->heap, (size_t)(one ? most : ins) * size, &f.base[0]));
-    if (!one) CADRE_TRY(take(me, c->heap, (size_t)f.outs * size, &f.base[1]));
+    CADRE_TRY(take(me, f.heap[0], (size_t)(one ? most : ins) * size, &f.base[0]));
+    if (!one) CADRE_TRY(take(me, f.heap[1], (size_t)f.outs * size, &f.base[1]));
     char *shared = f.base[0];
     f.in = one && c->kind == ALL_GATHER ? shared + (size_t)(me->rank * c->count) * size : shared;
     f.out = !one                        ? f.base[1]
@@ -168,8 +171,8 @@ static inline cadre_status finish(test_rank *me, flight *f) {
                 cadre_dtype_name(f->c.dtype), f->c.op, (long long)f->c.count, f->c.heap,
                 f->c.in_place, (long long)i);
     }
-    give(me, f->c.heap, f->base[0]);
-    if (f->base[1]) give(me, f->c.heap, f->base[1]);
+    give(me, f->heap[0], f->base[0]);
+    if (f->base[1]) give(me, f->heap[1], f->base[1]);
     return CADRE_OK;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * 10^5 random operations with random delays over 1 to 8 ranks: every result checked in bits.
+ * 10^5 random operations with random delays over 1 to 8 ranks, and sums larger than the caches:
+ * every result checked in bits.
  */
 #include "base/clock.h"
 #include "base/rng.h"
@@ -57,7 +58,36 @@ static void random_operations(void **state) {
     }
 }
 
+static cadre_status large_sums(test_rank *me) {
+    for (int how = 0; how < 4; how++) {
+        collective_case c = {how == 3 ? REDUCE_SCATTER : ALL_REDUCE,
+                             CADRE_F32,
+                             CADRE_SUM,
+                             9000001,
+                             0,
+                             how > 0,
+                             how == 1,
+                             7};
+        flight f;
+        CADRE_TRY(start(me, &c, &f, true));
+        CADRE_TRY(finish(me, &f));
+    }
+    return CADRE_OK;
+}
+
+static void sums_larger_than_the_caches(void **state) {
+    (void)state;
+    test_result results[3];
+    on_threads(3, NULL, large_sums, NULL, NULL, 0, results);
+    all_ok(results, 3);
+    on_processes(2, NULL, large_sums, NULL, NULL, 0, results);
+    all_ok(results, 2);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_operations)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_operations),
+        cmocka_unit_test(sums_larger_than_the_caches),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
