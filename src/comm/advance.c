@@ -107,7 +107,8 @@ static void advance_send(cadre_work *w, bool *ret_moved) {
     cadre_comm *c = w->comm;
     cadre_channel *to = cadre_control_channel(c->control, c->rank, w->peer);
     uint64_t taken = atomic_load_explicit(&to->taken, memory_order_acquire);
-    if (w->state == CADRE_WORK_QUEUED && taken + CADRE_PAIR_RING > w->sequence) {
+    bool next = atomic_load_explicit(&to->sent, memory_order_relaxed) == w->sequence; /* in order */
+    if (w->state == CADRE_WORK_QUEUED && next && taken + CADRE_PAIR_RING > w->sequence) {
         to->ring[w->sequence % CADRE_PAIR_RING] = w->call;
         w->state = CADRE_WORK_LEAVING;
         cadre_comm_publish(c, &to->sent, w->sequence + 1);
@@ -187,16 +188,15 @@ cadre_status cadre_comm_advance(cadre_comm *c, int64_t budget_ns, bool *ret_move
         may_post = may_post && w->state != CADRE_WORK_QUEUED;
         may_run = may_run && w->state > CADRE_WORK_RUNNING;
     }
-    if (st) return cadre_comm_break(c, st);
-    retire(c);
-    return CADRE_OK;
+    retire(c); /* also before a failure: what was done in this round belongs to its waiter */
+    return st ? cadre_comm_break(c, st) : CADRE_OK;
 }
 
 cadre_status cadre_comm_progress(cadre_comm *comm, int64_t budget_ns) {
     bool moved;
-    if (!comm->in_flight && !comm->broken) return CADRE_OK;
+    cadre_status st = CADRE_OK;
     cadre_comm_lock(comm);
-    cadre_status st = cadre_comm_advance(comm, budget_ns, &moved);
+    if (comm->in_flight || comm->broken) st = cadre_comm_advance(comm, budget_ns, &moved);
     cadre_comm_unlock(comm);
     return st;
 }

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "comm/engine.h"
 
-enum { SPINS = 2000, LOOK_MS = 50, CYCLE_MS = 500 };
+enum { SPINS = 2000, LOOK_MS = 50, CYCLE_MS = 500, MOVE_NS = 20000000 };
 
 static cadre_member *me(const cadre_comm *c) {
     return cadre_control_member(c->control, c->rank);
@@ -270,7 +270,7 @@ static cadre_status idle(cadre_comm *c, const cadre_work *w, patience *p, cadre_
     }
     uint32_t seen = atomic_load(&me(c)->doorbell);
     atomic_fetch_add(&me(c)->sleeping, 1);
-    cadre_status st = cadre_comm_advance(c, INT64_MAX / 4, &moved);
+    cadre_status st = cadre_comm_advance(c, MOVE_NS, &moved);
     if (!st && !moved && w->state != CADRE_WORK_DONE) st = sleep_and_look(c, w, p, seen, deadline);
     atomic_fetch_sub(&me(c)->sleeping, 1);
     return st;
@@ -282,8 +282,11 @@ static cadre_status wait_locked(cadre_comm *c, cadre_work *w, cadre_deadline dea
     cadre_status st = CADRE_OK;
     while (!st && w->state != CADRE_WORK_DONE) {
         bool moved = false;
-        st = cadre_comm_advance(c, INT64_MAX / 4, &moved);
-        if (moved) p.spins = 0;
+        st = cadre_comm_advance(c, MOVE_NS, &moved);
+        if (moved) {
+            p.spins = 0;
+            clear_wait(c); /* who moves data waits for nobody */
+        }
         if (!st && !moved) st = idle(c, w, &p, deadline);
     }
     clear_wait(c);

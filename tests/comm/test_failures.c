@@ -244,8 +244,68 @@ static void every_kth_fault_in_traffic_ends_well(void **state) {
     fail_msg("the traffic has more than 40 fault points");
 }
 
+/* ---- several in flight ---- */
+
+/* The first is done in the round in which the second is found to differ: its handle stays good. */
+static cadre_status second_differs(test_rank *me) {
+    float a[4] = {1, 1, 1, 1}, b[4] = {0};
+    cadre_work *first = NULL, *second = NULL;
+    bool odd = me->rank == me->size - 1;
+    CADRE_TRY(cadre_all_reduce(me->comm, a, a, 4, CADRE_F32, CADRE_SUM, "first", &first));
+    CADRE_TRY(
+        cadre_all_reduce(me->comm, b, b, odd ? 3 : 4, CADRE_F32, CADRE_SUM, "second", &second));
+    cadre_sleep_ms(20); /* until all have posted both */
+    cadre_status st = cadre_work_wait(&second, cadre_in_ms(2000));
+    (void)cadre_work_wait(&first, cadre_in_ms(2000));
+    return st;
+}
+
+static void a_failure_leaves_what_was_done(void **state) {
+    (void)state;
+    int64_t live = cadre_live_bytes();
+    for (int i = 0; i < 5; i++) {
+        all_fail(3, NULL, second_differs, NULL, "'second' of 4 f32", "'second' of 3 f32", 2, false);
+        assert_int_equal(cadre_live_bytes(), live);
+    }
+}
+
+/* More messages than the pair's ring holds, with a large sum between them: they keep their order.
+ */
+static cadre_status messages_around_a_sum(test_rank *me) {
+    enum { MESSAGES = 24, ELEMENTS = 1 << 20 };
+    cadre_work *work[MESSAGES + 1] = {NULL};
+    int64_t value[MESSAGES];
+    float *x = NULL;
+    CADRE_TRY(cadre_comm_alloc(me->comm, ELEMENTS * sizeof *x, (void **)&x));
+    for (int i = 0; i < MESSAGES; i++) {
+        value[i] = me->rank ? -1 : i;
+        if (i == 9)
+            CADRE_TRY(cadre_all_reduce(me->comm, x, x, ELEMENTS, CADRE_F32, CADRE_SUM, "large",
+                                       &work[MESSAGES]));
+        CADRE_TRY(me->rank ? cadre_recv(me->comm, &value[i], 1, CADRE_I64, 0, "m", &work[i])
+                           : cadre_send(me->comm, &value[i], 1, CADRE_I64, 1, "m", &work[i]));
+    }
+    for (int i = 0; i <= MESSAGES; i++) CADRE_TRY(cadre_work_wait(&work[i], cadre_in_ms(20000)));
+    cadre_comm_free(me->comm, x);
+    for (int i = 0; i < MESSAGES; i++)
+        CADRE_CHECK(value[i] == i, CADRE_EINTERNAL, "message %d brought %lld", i,
+                    (long long)value[i]);
+    return CADRE_OK;
+}
+
+static void messages_keep_their_order(void **state) {
+    (void)state;
+    test_result results[2];
+    for (int i = 0; i < 20; i++) {
+        on_threads(2, NULL, messages_around_a_sum, NULL, NULL, 0, results);
+        all_ok(results, 2);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_leaves_what_was_done),
+        cmocka_unit_test(messages_keep_their_order),
         cmocka_unit_test(different_calls_name_both),
         cmocka_unit_test(a_late_rank_is_named),
         cmocka_unit_test(a_killed_rank_is_named),
