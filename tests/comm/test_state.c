@@ -117,6 +117,7 @@ static cadre_status outlive_the_launcher(test_rank *me) {
     int64_t x = 0;
     if (me->rank == 0) /* in its own work: it has to ask */
         for (int i = 0; i < 500 && !cadre_comm_supervisor_gone(me->comm); i++) cadre_sleep_ms(10);
+    if (me->rank == 0) cadre_sleep_ms(300); /* the others find it while they wait */
     CADRE_CHECK(me->rank || cadre_comm_supervisor_gone(me->comm), CADRE_EINTERNAL, "not seen");
     if (me->rank == 0) cadre_sleep_ms(300); /* the others notice while they wait */
     return cadre_all_reduce(me->comm, &x, &x, 1, CADRE_I64, CADRE_SUM, me->rank ? "a" : "b", NULL);
@@ -143,6 +144,7 @@ static void ranks_notice_that_the_launcher_is_gone(void **state) {
     close(ends[0]);
     waitpid(launcher, NULL, 0);
     for (int i = 1; i < 3; i++) {
+        if (results[i].status != CADRE_EPEER) print_error("rank %d: %s\n", i, results[i].text);
         assert_int_equal(results[i].status, CADRE_EPEER);
         assert_non_null(strstr(results[i].text, "the supervisor is gone"));
     }
