@@ -117,7 +117,6 @@ static cadre_status outlive_the_launcher(test_rank *me) {
     int64_t x = 0;
     if (me->rank == 0) /* in its own work: it has to ask */
         for (int i = 0; i < 500 && !cadre_comm_supervisor_gone(me->comm); i++) cadre_sleep_ms(10);
-    if (me->rank == 0) cadre_sleep_ms(300); /* the others find it while they wait */
     CADRE_CHECK(me->rank || cadre_comm_supervisor_gone(me->comm), CADRE_EINTERNAL, "not seen");
     if (me->rank == 0) cadre_sleep_ms(300); /* the others notice while they wait */
     return cadre_all_reduce(me->comm, &x, &x, 1, CADRE_I64, CADRE_SUM, me->rank ? "a" : "b", NULL);
