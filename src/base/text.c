@@ -42,6 +42,26 @@ void cadre_text_add_bytes(cadre_text *t, const void *bytes, size_t n) {
     t->at[t->length] = '\0';
 }
 
+static bool shell_reads_plainly(const char *word) {
+    if (!*word) return false;
+    for (; *word; word++) {
+        bool plain = (*word >= 'a' && *word <= 'z') || (*word >= 'A' && *word <= 'Z') ||
+                     (*word >= '0' && *word <= '9') || strchr("-_=./,:+%@", *word);
+        if (!plain) return false;
+    }
+    return true;
+}
+
+void cadre_text_add_shell(cadre_text *t, const char *word) {
+    if (shell_reads_plainly(word)) {
+        cadre_text_add(t, "%s", word);
+        return;
+    }
+    cadre_text_add(t, "'");
+    for (; *word; word++) cadre_text_add(t, *word == '\'' ? "'\\''" : "%c", *word);
+    cadre_text_add(t, "'");
+}
+
 void cadre_text_clear(cadre_text *t) {
     t->length = 0;
     t->status = CADRE_OK;

@@ -16,6 +16,8 @@ typedef struct cadre_text {
 } cadre_text;
 
 void cadre_text_add(cadre_text *t, const char *format, ...) CADRE_PRINTF(2, 3);
+/* A word as a POSIX shell reads it back: quoted where it has to be. */
+void cadre_text_add_shell(cadre_text *t, const char *word);
 void cadre_text_add_bytes(cadre_text *t, const void *bytes, size_t n);
 void cadre_text_clear(cadre_text *t); /* keeps the room */
 void cadre_text_free(cadre_text *t);

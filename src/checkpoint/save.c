@@ -316,7 +316,13 @@ static cadre_status begin(save *s, const char *folder, bool *ret_kept) {
     CADRE_TRY(cadre_mkdirs(folder));
     *ret_kept =
         cadre_path_is_folder(s->final) && cadre_checkpoint_open(&there, s->final, true) == CADRE_OK;
+    bool same = *ret_kept &&
+                cadre_checkpoint_head_of(there)->parameter_hash == s->manifest.head.parameter_hash;
     cadre_checkpoint_close(&there);
+    CADRE_CHECK(!*ret_kept || same, CADRE_EUSAGE,
+                "%s is there already and holds other weights; nothing is overwritten, take another "
+                "folder",
+                s->final);
     if (*ret_kept) return CADRE_OK;
     CADRE_TRY(cadre_remove_tree(s->temporary));
     CADRE_CHECK(mkdir(s->temporary, 0777) == 0, CADRE_ERESOURCE, "cannot make the folder %s: %s",

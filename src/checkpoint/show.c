@@ -148,7 +148,9 @@ static cadre_status check_all(verdict *v, const char *path) {
     int count = 0;
     cadre_status st = CADRE_OK;
     if (cadre_path_is_folder(path)) CADRE_TRY(cadre_checkpoint_list(path, folder, &steps, &count));
-    if (count == 0) st = check_one(v, path);
+    bool run = cadre_path_is_folder(path) && strcmp(folder, path) != 0;
+    if (count == 0 && run) st = CADRE_FAIL(CADRE_EDATA, "%s holds no checkpoint", path);
+    if (count == 0 && !run) st = check_one(v, path);
     for (int i = 0; !st && i < count; i++)
         st = check_one(v, cadre_checkpoint_name(one, folder, steps[i]));
     cadre_free(&steps);

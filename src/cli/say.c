@@ -71,26 +71,9 @@ void cli_verb_usage(const cli_verb *verb, FILE *to) {
             "with an error, where it came from");
 }
 
-static bool is_plain(const char *word) {
-    if (!*word) return false;
-    for (; *word; word++) {
-        bool plain = (*word >= 'a' && *word <= 'z') || (*word >= 'A' && *word <= 'Z') ||
-                     (*word >= '0' && *word <= '9') || strchr("-_=./,:+%@", *word);
-        if (!plain) return false;
-    }
-    return true;
-}
-
 void cli_arguments(const cli_call *call, cadre_text *to) {
     for (int i = 1; i < call->argc; i++) {
-        const char *word = call->argv[i];
         if (i > 1) cadre_text_add(to, " ");
-        if (is_plain(word)) {
-            cadre_text_add(to, "%s", word);
-            continue;
-        }
-        cadre_text_add(to, "'");
-        for (; *word; word++) cadre_text_add(to, *word == '\'' ? "'\\''" : "%c", *word);
-        cadre_text_add(to, "'");
+        cadre_text_add_shell(to, call->argv[i]);
     }
 }

@@ -252,6 +252,10 @@ static cadre_status prepare(const cli_call *call, int *ret_ranks, cadre_run_plac
     cadre_status st = cadre_settings_ranks(set, ret_ranks);
     facts.world = facts.local_size = *ret_ranks;
     if (!st) st = cadre_settings_resolve(set, &facts);
+    const char *trace = cadre_settings_get(set, "run.trace");
+    bool wanted;
+    int64_t last;
+    if (!st && trace) st = cadre_trace_steps(trace, 1, &wanted, &last);
     if (!st) st = cadre_run_folder(set, ret_place);
     cadre_settings_close(&set);
     return st;

@@ -49,11 +49,11 @@ static int64_t training_share(int64_t n, double fraction) {
     return n - (int64_t)ceil((double)n * fraction * (1 - 4e-16));
 }
 
-static cadre_status check_parts(const cadre_corpus *c, const char *name) {
+static cadre_status check_parts(const cadre_corpus *c, const char *name, const char *valid_name) {
     int64_t train = c->train.run.count, valid = c->valid.run.count;
     CADRE_CHECK(train > 0, CADRE_EDATA, "nothing is left of %s to train on", name);
     CADRE_CHECK(valid == 0 || valid >= 2, CADRE_EDATA,
-                "the validation part of %s has %" PRId64 " token; it takes at least 2", name,
+                "the validation data (%s) has %" PRId64 " token; it takes at least 2", valid_name,
                 valid);
     return CADRE_OK;
 }
@@ -245,7 +245,7 @@ static cadre_status fill(cadre_corpus *c, sources *s) {
     bool tokens = false;
     CADRE_TRY(open_sources(s, &tokens));
     CADRE_TRY(tokens ? open_tokens(c, s) : open_text(c, s));
-    CADRE_TRY(check_parts(c, s->train.at[0]));
+    CADRE_TRY(check_parts(c, s->train.at[0], s->valid.count ? s->valid.at[0] : s->train.at[0]));
     const cadre_run_of_tokens *train = &c->train.run;
     c->hash = cadre_hash(train->data, (size_t)train->count * (train->wide ? 4 : 2), train->wide);
     return CADRE_OK;

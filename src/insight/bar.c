@@ -26,7 +26,7 @@ static int width_of(const cadre_bar *b) {
 void cadre_bar_draw(cadre_bar *b, int64_t done, int64_t of, const char *words, bool now) {
     char line[WIDEST];
     int64_t ns = cadre_now_ns();
-    if (!b->to || (!now && b->shown && ns - b->drawn_ns < EVERY_NS)) return;
+    if (!b->to || (!now && b->drawn_ns && ns - b->drawn_ns < EVERY_NS)) return;
     int width = width_of(b);
     if (width < 1) return;
     int filled = of > 0 ? (int)((double)CELLS * (double)done / (double)of) : 0;

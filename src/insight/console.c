@@ -112,7 +112,8 @@ static cadre_status start(void *self, const cadre_run *run, const cadre_plan *pl
                                  .log_every = cfg->run.log_every,
                                  .eval_every = plan->valid_tokens < 2 ? -1 : cfg->train.eval_every,
                                  .folder = c->folder,
-                                 .name = c->name};
+                                 .name = c->name,
+                                 .other_resume = strcmp(cfg->checkpoint.resume, "auto") != 0};
     cadre_console_begin(c, &facts);
     return c->quiet ? CADRE_OK : print_plan(c, run, plan);
 }
@@ -162,13 +163,17 @@ static cadre_status saved(void *self, const char *path, int64_t at_step) {
 
 /* ---- the end ---- */
 
-/* What was typed; without train.steps where another number of steps follows. */
+static bool begins(const char *text, const char *with) {
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
+/* What was typed; without what is said anew behind it. */
 static void add_arguments(cadre_text *to, const char *arguments, bool drop_steps) {
-    static const char steps[] = "--train.steps=";
     while (*arguments) {
         size_t n = strcspn(arguments, " ");
-        if (!drop_steps || strncmp(arguments, steps, sizeof steps - 1) != 0)
-            cadre_text_add(to, " %.*s", (int)n, arguments);
+        bool drop = begins(arguments, "--checkpoint.resume=") ||
+                    (drop_steps && begins(arguments, "--train.steps="));
+        if (!drop) cadre_text_add(to, " %.*s", (int)n, arguments);
         arguments += n + (arguments[n] != '\0');
     }
 }
@@ -181,14 +186,21 @@ static void add_commands(cadre_console *c, const cadre_end_report *r, cadre_text
     if (c->opts.arguments) {
         cadre_text_add(to, "go on       %s", program);
         add_arguments(to, c->opts.arguments, r->reason == CADRE_END_DONE);
-        if (c->facts.name && strcmp(base, c->facts.name) != 0)
-            cadre_text_add(to, " --run.name=%s --checkpoint.resume=auto", base);
+        bool renamed = c->facts.name && strcmp(base, c->facts.name) != 0;
+        if (renamed) {
+            cadre_text_add(to, " --run.name=");
+            cadre_text_add_shell(to, base);
+        }
+        if (renamed || c->facts.other_resume) cadre_text_add(to, " --checkpoint.resume=auto");
         if (r->reason == CADRE_END_DONE)
             cadre_text_add(to, " --train.steps=%" PRId64, 2 * c->facts.steps);
         cadre_text_add(to, "\n");
     }
-    cadre_text_add(to, "generate    %s generate %s --tokens 200\n", program, c->facts.folder);
-    cadre_text_add(to, "TensorBoard tensorboard --logdir %s\n", c->facts.folder);
+    cadre_text_add(to, "generate    %s generate ", program);
+    cadre_text_add_shell(to, c->facts.folder);
+    cadre_text_add(to, " --tokens 200\nTensorBoard tensorboard --logdir ");
+    cadre_text_add_shell(to, c->facts.folder);
+    cadre_text_add(to, "\n");
 }
 
 static void add_end(cadre_console *c, const cadre_end_report *r, cadre_text *to) {

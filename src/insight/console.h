@@ -13,6 +13,7 @@ typedef struct cadre_console_facts {
     int64_t steps, log_every;
     int64_t eval_every;        /* 0: at the end alone; -1: there is nothing to evaluate on */
     const char *folder, *name; /* the run folder, run.name */
+    bool other_resume;         /* checkpoint.resume is not auto */
 } cadre_console_facts;
 
 /* Instead of the observer's `start`, which takes them from a run. Borrowed until close. */

@@ -73,14 +73,21 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* From the median of the last steps' times; an evaluation between them does not disturb it. */
+static int64_t evaluations_left(const cadre_run *run) {
+    int64_t every = run->cfg.train.eval_every, steps = run->cfg.train.steps;
+    if (cadre_corpus_valid(run->corpus)->count < 2) return 0;
+    return every > 0 ? (steps - 1) / every - run->step / every + 1 : 1; /* one at the end */
+}
+
+/* From the median of the last steps' times, and the evaluations to come as long as the last. */
 static double seconds_left(const cadre_run *run) {
     double sorted[CADRE_STEP_WINDOW];
     int n = run->steps_here < CADRE_STEP_WINDOW ? (int)run->steps_here : CADRE_STEP_WINDOW;
     if (n < 3) return NAN;
     memcpy(sorted, run->step_ms, (size_t)n * sizeof *sorted);
     qsort(sorted, (size_t)n, sizeof *sorted, by_size);
-    return sorted[n / 2] * 1e-3 * (double)(run->cfg.train.steps - run->step);
+    return sorted[n / 2] * 1e-3 * (double)(run->cfg.train.steps - run->step) +
+           run->valid_seconds * (double)evaluations_left(run);
 }
 
 static int64_t samples_after(const cadre_run *run) {
@@ -172,6 +179,8 @@ static cadre_status evaluate(cadre_run *run) {
     report.bits_per_byte = cadre_bits_per_byte(run->corpus, report.valid_loss);
     report.best = isnan(run->end.best_valid) || report.valid_loss < run->end.best_valid;
     run->end.last_valid = report.valid_loss;
+    run->valid_step = run->step;
+    run->valid_seconds = report.seconds;
     if (report.best) {
         run->end.best_valid = report.valid_loss;
         run->end.best_step = run->step;
@@ -195,7 +204,7 @@ static cadre_status save(cadre_run *run) {
         .step = run->step,
         .samples = run->samples,
         .data_hash = cadre_corpus_hash(run->corpus),
-        .valid_loss = run->end.last_valid,
+        .valid_loss = run->valid_step == run->step ? run->end.last_valid : NAN,
         .set = run->set,
         .tokenizer = cadre_corpus_tokenizer(run->corpus),
     };

@@ -49,7 +49,9 @@ struct cadre_run {
     int64_t step, samples; /* done, consumed */
     int64_t saved_ns;      /* when the last checkpoint was written */
     double step_ms[CADRE_STEP_WINDOW];
-    int64_t steps_here; /* of this call */
+    int64_t steps_here;   /* of this call */
+    int64_t valid_step;   /* of the last evaluation of this call */
+    double valid_seconds; /* it took */
     cadre_end_report end;
     bool started; /* observers have seen `start` */
 };
