@@ -83,6 +83,7 @@ static cadre_status map_memory(int fd, size_t bytes, void **ret_base) {
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     CADRE_CHECK(base != MAP_FAILED, CADRE_ERESOURCE, "cannot map %zu bytes of shared memory: %s",
                 bytes, strerror(errno));
+    (void)madvise(base, bytes, MADV_DONTDUMP); /* a core file of the machine's size helps nobody */
     *ret_base = base;
     return CADRE_OK;
 }
