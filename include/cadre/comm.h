@@ -73,7 +73,8 @@ CADRE_API void cadre_comm_free(cadre_comm *comm, void *pointer);
  * copied. With `ret_work` NULL the call blocks until done or the communicator's timeout; otherwise
  * it returns at once and the buffers are busy until the work is done. `in` and `out` may be the
  * same address, and must not overlap otherwise. dtypes: f32 f64 bf16 i32 i64 (reductions), any
- * (movement). bf16 sums are taken in f32 and rounded once. */
+ * (movement). bf16 sums are taken in f32 and rounded once. CADRE_MAX and CADRE_MIN compare; which
+ * operand a comparison with NaN keeps is not said. */
 
 /* out[0..count) = reduction over ranks of in[0..count). */
 CADRE_API cadre_status cadre_all_reduce(cadre_comm *comm, const void *in, void *out, int64_t count,

@@ -50,7 +50,8 @@ typedef struct cadre_checkpoint_head {
 /* Collective over `comm`. Writes `folder`/step-NNNNNNNN. Together the ranks' pieces hold every
  * tensor once (checked); only rank 0 gives side files. Full disk, missing permission:
  * CADRE_ERESOURCE on all ranks naming the path; nothing half-written stays, earlier checkpoints
- * stay. An existing complete one of the same step is kept: CADRE_OK with the same weights, else CADRE_EUSAGE. `ret_path` may be NULL. */
+ * stay. An existing complete one of the same step is kept: CADRE_OK with the same weights, else
+ * CADRE_EUSAGE. `ret_path` may be NULL. */
 cadre_status cadre_checkpoint_save(cadre_comm *comm, const char *folder,
                                    const cadre_checkpoint_head *head, const cadre_piece *pieces,
                                    int count, const cadre_side_file *files, int file_count,

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -64,9 +65,16 @@ void *cadre_control_slot(cadre_control *c, int member, uint64_t sequence) {
 
 /* ---- memory ---- */
 
-/* A heap is as large as the machine's memory; only what is touched is there. */
-static size_t heap_bytes(void) {
-    size_t pages = (size_t)sysconf(_SC_PHYS_PAGES), page = (size_t)sysconf(_SC_PAGESIZE);
+/* A heap is as large as the machine's memory, less where the address space of a process is limited
+ * (ulimit -v; every rank maps all heaps); only what is touched is there. The limit must be the same
+ * for all ranks. */
+static size_t heap_bytes(int size) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pages = (size_t)sysconf(_SC_PHYS_PAGES);
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY) {
+        size_t share = (size_t)limit.rlim_cur / 4 / (size_t)size / page;
+        if (share < pages) pages = share;
+    }
     return pages * page;
 }
 
@@ -315,7 +323,7 @@ cadre_status cadre_world_open(cadre_world **ret_world, const cadre_launch *launc
     if (!st) st = cadre_alloc_array(&w->pidfd, CADRE_MEM_OTHER, w->size, sizeof *w->pidfd);
     if (!st) st = cadre_alloc_array(&w->pid, CADRE_MEM_OTHER, w->size, sizeof *w->pid);
     if (w->pidfd) memset(w->pidfd, -1, (size_t)w->size * sizeof *w->pidfd);
-    if (!st) st = meet(w, launch, fds, heap_bytes());
+    if (!st) st = meet(w, launch, fds, heap_bytes(w->size));
     for (int i = 0; i < 1 + w->size; i++) /* the mappings hold the memory */
         if (fds[i] >= 0) close(fds[i]);
     if (st) {
@@ -348,8 +356,8 @@ static cadre_status make_shared(cadre_shared_world **ret, int size) {
         init_control(s->control, size);
     }
     for (int i = 0; !st && i < size; i++) {
-        st = map_memory(-1, heap_bytes(), &base);
-        if (!st) s->segment[i] = (cadre_segment){base, heap_bytes()};
+        st = map_memory(-1, heap_bytes(size), &base);
+        if (!st) s->segment[i] = (cadre_segment){base, heap_bytes(size)};
     }
     if (st) {
         drop_shared(s);

@@ -113,6 +113,7 @@ static cadre_status start(void *self, const cadre_run *run, const cadre_plan *pl
                                  .eval_every = plan->valid_tokens < 2 ? -1 : cfg->train.eval_every,
                                  .folder = c->folder,
                                  .name = c->name,
+                                 .epochs = isnan(cfg->train.epochs) ? 0 : cfg->train.epochs,
                                  .other_resume = strcmp(cfg->checkpoint.resume, "auto") != 0};
     cadre_console_begin(c, &facts);
     return c->quiet ? CADRE_OK : print_plan(c, run, plan);
@@ -172,7 +173,8 @@ static void add_arguments(cadre_text *to, const char *arguments, bool drop_steps
     while (*arguments) {
         size_t n = strcspn(arguments, " ");
         bool drop = begins(arguments, "--checkpoint.resume=") ||
-                    (drop_steps && begins(arguments, "--train.steps="));
+                    (drop_steps &&
+                     (begins(arguments, "--train.steps=") || begins(arguments, "--train.epochs=")));
         if (!drop) cadre_text_add(to, " %.*s", (int)n, arguments);
         arguments += n + (arguments[n] != '\0');
     }
@@ -192,7 +194,9 @@ static void add_commands(cadre_console *c, const cadre_end_report *r, cadre_text
             cadre_text_add_shell(to, base);
         }
         if (renamed || c->facts.other_resume) cadre_text_add(to, " --checkpoint.resume=auto");
-        if (r->reason == CADRE_END_DONE)
+        if (r->reason == CADRE_END_DONE && c->facts.epochs > 0)
+            cadre_text_add(to, " --train.epochs=%g", 2 * c->facts.epochs);
+        else if (r->reason == CADRE_END_DONE)
             cadre_text_add(to, " --train.steps=%" PRId64, 2 * c->facts.steps);
         cadre_text_add(to, "\n");
     }

@@ -14,6 +14,7 @@ typedef struct cadre_console_facts {
     int64_t eval_every;        /* 0: at the end alone; -1: there is nothing to evaluate on */
     const char *folder, *name; /* the run folder, run.name */
     bool other_resume;         /* checkpoint.resume is not auto */
+    double epochs;             /* train.epochs; 0: train.steps counts */
 } cadre_console_facts;
 
 /* Instead of the observer's `start`, which takes them from a run. Borrowed until close. */

@@ -44,16 +44,21 @@ static void put_line(cadre_relay *r, const char *at, size_t bytes) {
 }
 
 bool cadre_relay_pump(cadre_relay *r, bool last) {
+    enum { READS = 64, LONGEST = 1 << 20 }; /* a round; a line, before it is cut */
     char block[8192];
     ssize_t n = -1;
-    while (r->from >= 0 && (n = read(r->from, block, sizeof block)) > 0) {
+    int reads = 0;
+    while (r->from >= 0 && (last || reads++ < READS) &&
+           (n = read(r->from, block, sizeof block)) > 0) {
         const char *at = block, *end = block + n, *newline;
         while ((newline = memchr(at, '\n', (size_t)(end - at)))) {
             put_line(r, at, (size_t)(newline + 1 - at));
             at = newline + 1;
         }
         cadre_text_add_bytes(&r->line, at, (size_t)(end - at));
+        if (r->line.length > LONGEST) put_line(r, "\n", 1);
     }
+    if (r->from >= 0 && n > 0 && !last) return true; /* more another time: others wait too */
     bool over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
     if (r->from >= 0 && !over && !last) return true;
     if (r->line.length) put_line(r, "\n", 1);

@@ -80,7 +80,7 @@ expect "checkpoint show as JSON" 0 '"schema": *1' "$CADRE" checkpoint show $fold
 expect "checkpoint check" 0 '.' "$CADRE" checkpoint check $folder
 expect "checkpoint check says no" 1 'step-00000040' "$CADRE" checkpoint check runs/cut/checkpoints/step-00000040
 expect "export" 0 'wrote' "$CADRE" checkpoint export $folder --to weights.safetensors
-cmp -s weights.safetensors $folder/checkpoints/step-00000040/model.safetensors && pass "the weights" || [ -s weights.safetensors ] && pass "exported weights" || failure "no weights"
+cmp -s weights.safetensors $folder/checkpoints/step-00000040/model.safetensors && pass "the exported weights are the checkpoint's" || failure "the exported weights differ"
 expect "export of a folder" 0 'wrote' "$CADRE" checkpoint export $folder --to model
 [ -s model/config.json ] && [ -s model/tokenizer.json ] && pass "a whole model" || failure "not a whole model"
 printf 'x' >>runs/text-2/checkpoints/step-00000002/model.safetensors
