@@ -8,6 +8,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -126,6 +127,9 @@ cadre_status cadre_pool_open(cadre_pool **ret_pool, int threads, const int *cpus
     p->start = start;
     p->spin = threads <= cadre_cpus_count();
     cadre_status st = cadre_alloc_array(&p->workers, CADRE_MEM_OTHER, threads, sizeof *p->workers);
+    sigset_t all, before; /* signals belong to the caller's threads */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (int i = 1; !st && i < threads; i++) {
         p->workers[i] = (worker){.pool = p, .index = i, .cpu = cpus ? cpus[i] : -1};
         int error = pthread_create(&p->workers[i].thread, NULL, work, &p->workers[i]);
@@ -135,6 +139,7 @@ cadre_status cadre_pool_open(cadre_pool **ret_pool, int threads, const int *cpus
         else
             p->started = i;
     }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (st) {
         cadre_pool_close(&p);
         return st;

@@ -3,11 +3,15 @@
  * oneDNN behind one function. Each thread keeps the primitives it has made in a table of its own,
  * by shape, with their memory objects: a call sets three addresses and executes. What 2.6 and 3.x
  * name differently is in the first part of this file.
+ *
+ * Signals wait while a product runs: oneDNN's generated code uses the stack pointer as an ordinary
+ * register, so the frame of a handler that ran then would be written over data.
  */
 #include "tensor/ops/cpu/dnnl.h"
 
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,6 +90,7 @@ typedef struct entry {
 typedef struct thread_cache {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
+    bool quiet; /* this thread has all signals blocked for good, as a pool's threads have */
     int used;
     entry at[SLOTS];
 } thread_cache;
@@ -112,6 +117,15 @@ static void make_key(void) {
     pthread_key_create(&key, drop_cache);
 }
 
+static bool all_blocked(void) {
+    sigset_t now;
+    bool all = pthread_sigmask(SIG_SETMASK, NULL, &now) == 0;
+    for (int number = 1; number <= SIGRTMAX; number++)
+        if (number < __SIGRTMIN || number >= SIGRTMIN)
+            all = all && (number == SIGKILL || number == SIGSTOP || sigismember(&now, number) == 1);
+    return all;
+}
+
 static cadre_status open_cache(void) {
     thread_cache *t = calloc(1, sizeof *t);
     CADRE_CHECK(t, CADRE_ERESOURCE, "no memory for oneDNN's primitives");
@@ -122,6 +136,7 @@ static cadre_status open_cache(void) {
     }
     pthread_once(&once, make_key);
     pthread_setspecific(key, t);
+    t->quiet = all_blocked();
     cadre_kernel_thread_start(0); /* whoever calls: one OpenMP thread */
     mine = t;
     return CADRE_OK;
@@ -213,7 +228,11 @@ cadre_status cadre_product_run(const cadre_product *product, const float *a, con
     dnnl_memory_set_data_handle(e->arg[1].memory, (void *)b);
     dnnl_memory_set_data_handle(e->arg[2].memory, c);
     if (bias) dnnl_memory_set_data_handle(e->arg[3].memory, (void *)bias);
+    sigset_t all, before;
+    sigfillset(&all);
+    if (!mine->quiet) pthread_sigmask(SIG_SETMASK, &all, &before);
     dnnl_status_t st = dnnl_primitive_execute(e->primitive, mine->stream, e->args, e->arg);
+    if (!mine->quiet) pthread_sigmask(SIG_SETMASK, &before, NULL);
     CADRE_CHECK(st == dnnl_success, CADRE_EINTERNAL,
                 "oneDNN failed in a product of %lld x %lld x %lld: status %d", (long long)shape.m,
                 (long long)shape.n, (long long)shape.k, (int)st);
