@@ -203,14 +203,40 @@ static uint64_t cycle_from_me(cadre_comm *c, char *ret_text, size_t room) {
     return 0;
 }
 
-static cadre_status look_for_cycle(cadre_comm *c, const cadre_work *waiting,
-                                   uint64_t *seen_before) {
+typedef struct patience {
+    int64_t start_ns, looked_ns, cycle_ns;
+    uint64_t cycle;                  /* seen in the last look, 0: none */
+    uint32_t looks[CADRE_RANKS_MAX]; /* of every member when it was seen first */
+    bool warned;
+    int spins;
+} patience;
+
+/* Whether everybody in the ring has made sure since that it still waits: a rank that is stopped or
+ * swapped out is slow, not stuck. */
+static bool all_looked_again(cadre_comm *c, const patience *p) {
+    int at = c->rank;
+    for (int steps = 0; steps < c->size; steps++) {
+        const cadre_published_wait *w = &cadre_control_member(c->control, at)->wait;
+        if (atomic_load(&w->looks) - p->looks[at] < 2) return false;
+        at = atomic_load(&w->whom);
+        if (at < 0) return false;
+        if (at == c->rank) return true;
+    }
+    return false;
+}
+
+static cadre_status look_for_cycle(cadre_comm *c, const cadre_work *waiting, patience *p) {
     char text[900];
     publish_wait(c, holder_of(waiting));
+    atomic_fetch_add(&me(c)->wait.looks, 1);
     uint64_t seen = cycle_from_me(c, text, sizeof text);
-    uint64_t before = *seen_before;
-    *seen_before = seen;
-    CADRE_CHECK(!seen || seen != before, CADRE_EPEER, "the ranks wait for each other: %s", text);
+    if (!seen || seen != p->cycle) {
+        p->cycle = seen;
+        for (int i = 0; i < c->size; i++)
+            p->looks[i] = atomic_load(&cadre_control_member(c->control, i)->wait.looks);
+        return CADRE_OK;
+    }
+    CADRE_CHECK(!all_looked_again(c, p), CADRE_EPEER, "the ranks wait for each other: %s", text);
     return CADRE_OK;
 }
 
@@ -224,13 +250,6 @@ cadre_status cadre_comm_look(cadre_comm *c, const cadre_work *waiting) {
 }
 
 /* ---- the wait ---- */
-
-typedef struct patience {
-    int64_t start_ns, looked_ns, cycle_ns;
-    uint64_t cycle; /* seen in the last look, 0: none */
-    bool warned;
-    int spins;
-} patience;
 
 static cadre_status sleep_and_look(cadre_comm *c, const cadre_work *w, patience *p, uint32_t seen,
                                    cadre_deadline deadline) {
@@ -247,7 +266,7 @@ static cadre_status sleep_and_look(cadre_comm *c, const cadre_work *w, patience 
     if (now - p->start_ns >= CYCLE_MS * (int64_t)1000000 &&
         now - p->cycle_ns >= CYCLE_MS / 2 * (int64_t)1000000) {
         p->cycle_ns = now;
-        CADRE_TRY(look_for_cycle(c, w, &p->cycle));
+        CADRE_TRY(look_for_cycle(c, w, p));
     }
     if (!p->warned && now - p->start_ns >= c->world->opts.warn_after_ms * 1000000) {
         p->warned = true;

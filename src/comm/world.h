@@ -62,6 +62,7 @@ typedef enum cadre_counter {
 typedef struct cadre_published_wait {
     _Atomic int32_t whom;    /* -1: nobody */
     _Atomic uint32_t number; /* raised with every such wait */
+    _Atomic uint32_t looks;  /* raised whenever its owner has looked again and still waits */
     _Atomic int32_t counter;
     _Atomic uint64_t value;
     _Atomic uint64_t in[12]; /* text: "recv 'x' of 8 f32" */
