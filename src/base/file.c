@@ -52,7 +52,7 @@ static cadre_status map_descriptor(cadre_map *ret_map, int fd, const char *path)
 }
 
 cadre_status cadre_map_open(cadre_map *ret_map, const char *path) {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
     CADRE_CHECK(fd >= 0, CADRE_EDATA, "cannot read %s: %s", path, strerror(errno));
     cadre_status st = map_descriptor(ret_map, fd, path);
     close(fd);

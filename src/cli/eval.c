@@ -20,10 +20,26 @@ typedef struct evaluation {
     double loss, count, bits_per_byte;
 } evaluation;
 
+/* What is not looked at is refused: the model and how it was trained are the checkpoint's. */
+static cadre_status check_settings(const cli_call *call) {
+    static const char *const taken[] = {"data.", "run.", "comm.", "train.context="};
+    for (int i = 0; i < call->setting_count; i++) {
+        bool known = false;
+        for (int k = 0; k < CADRE_COUNT(taken); k++)
+            known |= strncmp(call->settings[i], taken[k], strlen(taken[k])) == 0;
+        CADRE_CHECK(known, CADRE_EUSAGE,
+                    "cadre eval does not look at %s; it takes data.*, run.*, comm.* and "
+                    "train.context",
+                    call->settings[i]);
+    }
+    return CADRE_OK;
+}
+
 /* The run's own settings, out of the checkpoint; the command line beats them. */
 static cadre_status open_settings(const cli_call *call, evaluation *e) {
     const char *yaml = cadre_checkpoint_head_of(e->model.checkpoint)->settings;
     bool other_data = false;
+    CADRE_TRY(check_settings(call));
     for (int i = 0; i < call->setting_count; i++)
         if (strncmp(call->settings[i], "data.valid", 10) == 0) other_data = true;
     CADRE_TRY(cli_open_settings(call, NULL, &e->set));

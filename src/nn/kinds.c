@@ -33,8 +33,14 @@ static cadre_status open_later(cadre_model **ret_model, const cadre_settings *se
                                const cadre_model_cfg *cfg) {
     (void)ret_model;
     (void)set;
-    return CADRE_FAIL(CADRE_EUSAGE, "model.kind=%s is not built yet; it takes gpt2 or mlp",
-                      cadre_model_kinds[cfg->kind].name);
+    return cadre_model_kind_check(cfg->kind);
+}
+
+cadre_status cadre_model_kind_check(int kind) {
+    CADRE_CHECK(cadre_model_kinds[kind].open != open_later, CADRE_EUSAGE,
+                "model.kind=%s is not built yet; it takes gpt2 or mlp",
+                cadre_model_kinds[kind].name);
+    return CADRE_OK;
 }
 
 const cadre_model_kind cadre_model_kinds[] = {

@@ -58,5 +58,7 @@ typedef struct cadre_model_kind {
 } cadre_model_kind;
 extern const cadre_model_kind cadre_model_kinds[];
 extern const int cadre_model_kind_count;
+/* Refuses the kinds whose names are reserved. */
+cadre_status cadre_model_kind_check(int kind);
 
 #endif

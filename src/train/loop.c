@@ -155,7 +155,7 @@ static void eval_progress(void *self, int64_t done, int64_t of) {
             run->opts->observers[i].eval_progress(run->opts->observers[i].self, done, of);
 }
 
-static cadre_status evaluate(cadre_run *run) {
+static cadre_status evaluate(cadre_run *run, bool *ret_stopped) {
     cadre_eval_report report = {.step = run->step};
     cadre_eval_job job = {
         .world = run->world,
@@ -169,11 +169,10 @@ static cadre_status evaluate(cadre_run *run) {
         .progress = eval_progress,
         .self = run,
     };
-    bool stopped = false;
     int64_t begin = cadre_now_ns();
     /* Whether votes are taken must not depend on the rank: a caller gives all or none a flag. */
-    CADRE_TRY(cadre_evaluate(&job, &report.valid_loss, NULL, &stopped));
-    if (stopped) return CADRE_OK; /* the next step ends the run */
+    CADRE_TRY(cadre_evaluate(&job, &report.valid_loss, NULL, ret_stopped));
+    if (*ret_stopped) return CADRE_OK; /* the next step ends the run, or the caller */
     report.unix_time = cadre_unix_time();
     report.seconds = (double)(cadre_now_ns() - begin) * 1e-9;
     report.bits_per_byte = cadre_bits_per_byte(run->corpus, report.valid_loss);
@@ -225,7 +224,7 @@ static bool checkpoint_due(const cadre_run *run, const cadre_step_result *r) {
 
 /* ---- to the end ---- */
 
-static bool stopped_by(const cadre_step_result *r, cadre_end_reason *ret_reason) {
+static bool stopped_by(const bool vote[CADRE_VOTES], cadre_end_reason *ret_reason) {
     static const struct {
         int vote;
         cadre_end_reason reason;
@@ -233,11 +232,24 @@ static bool stopped_by(const cadre_step_result *r, cadre_end_reason *ret_reason)
                 {VOTE_SIGTERM, CADRE_END_SIGTERM},
                 {VOTE_SIGUSR1, CADRE_END_SIGUSR1}};
     for (int i = 0; i < CADRE_COUNT(rows); i++)
-        if (r->vote[rows[i].vote]) {
+        if (vote[rows[i].vote]) {
             *ret_reason = rows[i].reason;
             return true;
         }
     return false;
+}
+
+/* A signal in the evaluation behind the last step: no step follows that would take the votes. */
+static cadre_status stop_after_all(cadre_run *run) {
+    bool vote[CADRE_VOTES];
+    int32_t votes[CADRE_VOTES];
+    cast_votes(run, vote);
+    for (int i = 0; i < CADRE_VOTES; i++) votes[i] = vote[i];
+    CADRE_TRY(cadre_all_reduce(run->world, votes, votes, CADRE_VOTES, CADRE_I32, CADRE_MAX,
+                               "stop votes", NULL));
+    for (int i = 0; i < CADRE_VOTES; i++) vote[i] = votes[i];
+    (void)stopped_by(vote, &run->end.reason);
+    return save(run);
 }
 
 static void sample_memory(cadre_run *run) {
@@ -251,8 +263,10 @@ static cadre_status steps(cadre_run *run) {
         cadre_step_result result;
         CADRE_TRY(one_step(run, &result));
         if (run->steps_here == 2) sample_memory(run);
-        if (stopped_by(&result, &run->end.reason)) return save(run);
-        if (evaluation_due(run)) CADRE_TRY(evaluate(run));
+        if (stopped_by(result.vote, &run->end.reason)) return save(run);
+        bool stopped = false;
+        if (evaluation_due(run)) CADRE_TRY(evaluate(run, &stopped));
+        if (stopped && run->step == run->cfg.train.steps) return stop_after_all(run);
         if (checkpoint_due(run, &result)) CADRE_TRY(save(run));
     }
     return CADRE_OK;

@@ -14,6 +14,7 @@
 #include "train/run_private.h"
 
 cadre_status cadre_check_model_kind(const cadre_config *c) {
+    CADRE_TRY(cadre_model_kind_check(c->model.kind));
     CADRE_CHECK(c->model.kind != CADRE_KIND_MLP, CADRE_EUSAGE,
                 "data sets of text train models of kind gpt2; an mlp is trained through "
                 "cadre_trainer_step");

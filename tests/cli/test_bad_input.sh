@@ -36,4 +36,10 @@ refused "numbers that run away" 5 'step [0-9]*: .* not finite on rank' train tex
 expect "steps left out" 0 'not finite: no update' train text.txt --train.steps=50 --optim.lr=1e6 --optim.warmup_steps=0 --optim.clip=0 --run.name=skip --optim.nonfinite=skip
 printf 'x' >file
 refused "a folder that is a file" 6 'file' train text.txt --run.dir=file
+refused "a program behind -- of train" 2 'takes no program' "$CADRE" train --data.train=text.txt -- echo x
+refused "a kind of model that is not built" 2 'not built yet' "$CADRE" train --data.train=text.txt --model.kind=cnn
+mkfifo pipe
+refused "a pipe for a file" 3 'no regular file' timeout 20 "$CADRE" train --data.train=pipe
+refused "steps of a trace that are none" 2 'run.trace' "$CADRE" train --data.train=text.txt --run.trace=x --run.name=untraced
+[ -e runs/untraced ] && failure "a refused run leaves a folder" || pass "a refused run leaves no folder"
 finish

@@ -95,4 +95,10 @@ for line in open(sys.argv[1]): json.loads(line)' $folder/metrics.jsonl && pass "
 else
     skipped "JSON documents" "no python3"
 fi
+expect "eval of another model" 2 'does not look at model.heads' "$CADRE" eval $folder --model.heads=4
+"$CADRE" train --data.train=text.txt $small --run.name=judged --train.steps=4 --train.eval_every=2 --checkpoint.every=1 -q
+"$CADRE" checkpoint show runs/judged/checkpoints/step-00000003 | grep -q '^validation' && failure "a loss of other weights in a checkpoint" || pass "a checkpoint that was not evaluated carries no loss"
+"$CADRE" checkpoint show runs/judged/checkpoints/step-00000002 | grep -q '^validation' && pass "an evaluated one does" || failure "an evaluated checkpoint carries no loss"
+[ -e runs/judged/checkpoints/step-00000001 ] && failure "more than checkpoint.keep are kept" || pass "checkpoint.keep counts in a run"
+expect "the time of a checkpoint comes" 0 'saved runs/timed/checkpoints/step-0000000' "$CADRE" train --data.train=text.txt $small --run.name=timed --train.steps=400 --train.eval_every=400 --checkpoint.every=1ms
 finish
