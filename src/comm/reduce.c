@@ -14,31 +14,25 @@
 #include <emmintrin.h>
 #endif
 
+#include "base/clones.h"
 #include "base/text.h"
 #include "comm/world.h"
 #include "tensor/tensor.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define CLONES
-#endif
-
 enum { PIECE = 1024, DEPTH = 24, STREAM_LINE = 64 };
 
 #define DEFINE_KERNELS(name, type, sum_type)                                                       \
-    CLONES static void name##_sum(const void *a, const void *b, void *c, int64_t n) {              \
+    CADRE_CLONES static void name##_sum(const void *a, const void *b, void *c, int64_t n) {        \
         const sum_type *x = a, *y = b;                                                             \
         sum_type *z = c;                                                                           \
         for (int64_t i = 0; i < n; i++) z[i] = x[i] + y[i];                                        \
     }                                                                                              \
-    CLONES static void name##_max(const void *a, const void *b, void *c, int64_t n) {              \
+    CADRE_CLONES static void name##_max(const void *a, const void *b, void *c, int64_t n) {        \
         const type *x = a, *y = b;                                                                 \
         type *z = c;                                                                               \
         for (int64_t i = 0; i < n; i++) z[i] = x[i] > y[i] ? x[i] : y[i];                          \
     }                                                                                              \
-    CLONES static void name##_min(const void *a, const void *b, void *c, int64_t n) {              \
+    CADRE_CLONES static void name##_min(const void *a, const void *b, void *c, int64_t n) {        \
         const type *x = a, *y = b;                                                                 \
         type *z = c;                                                                               \
         for (int64_t i = 0; i < n; i++) z[i] = x[i] < y[i] ? x[i] : y[i];                          \

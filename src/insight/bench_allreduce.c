@@ -24,16 +24,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/clones.h"
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/cpus.h"
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define CLONES
-#endif
 
 enum { SIZES_MOST = 32, SAMPLES_MOST = 2000, SAMPLES_LEAST = 5, BURST_NS = 100000 };
 
@@ -173,8 +167,8 @@ static cadre_status bench_cadre(job *j, cadre_bench *bench) {
 enum { TILE = 1024 }; /* stays in the nearest cache between its reads and its writes */
 
 /* Elements [first, end) of the sum, into outputs [from, to). */
-CLONES static void sum_slice(float *shared, int64_t n, int size, int64_t first, int64_t end,
-                             int from, int to) {
+CADRE_CLONES static void sum_slice(float *shared, int64_t n, int size, int64_t first, int64_t end,
+                                   int from, int to) {
     float sum[TILE];
     for (int64_t at = first; at < end; at += TILE) {
         int64_t m = end - at < TILE ? end - at : TILE;

@@ -29,9 +29,9 @@ typedef struct factors {
 
 /* The one formula, for both types. */
 #define ADAMW_KERNEL(name, type, root)                                                             \
-    CADRE_OPTIM_CLONES static void name(type *restrict value, const type *restrict gradient,       \
-                                        type *restrict m, type *restrict v, int64_t n,             \
-                                        const factors *f) {                                        \
+    CADRE_CLONES static void name(type *restrict value, const type *restrict gradient,             \
+                                  type *restrict m, type *restrict v, int64_t n,                   \
+                                  const factors *f) {                                              \
         const type keep = (type)f->keep, gain1 = (type)f->gain1, beta2 = (type)f->beta2,           \
                    gain2 = (type)f->gain2, correct = (type)f->correct, pace = (type)f->pace,       \
                    eps = (type)f->eps, scale = (type)f->scale;                                     \

@@ -8,16 +8,11 @@
 
 #include "optim/optim.h"
 
+#include "base/clones.h"
+
 /* The kernels are built once an instruction set and chosen when the program starts. Without
  * contraction (-ffp-contract=off) all of them give the same bits. Not with sanitizers, whose
  * run-time is not ready when the choice is made. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CADRE_OPTIM_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CADRE_OPTIM_CLONES
-#endif
-
 /* Moves `length` elements that lie at `offset` in all arrays; `segment` says how. */
 typedef void cadre_segment_fn(void *arg, const cadre_segment *segment, int64_t offset,
                               int64_t length);

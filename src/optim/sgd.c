@@ -17,12 +17,12 @@ typedef struct factors {
 } factors;
 
 #define SGD_KERNELS(suffix, type)                                                                  \
-    CADRE_OPTIM_CLONES static void plain_##suffix(                                                 \
-        type *restrict value, const type *restrict gradient, int64_t n, const factors *f) {        \
+    CADRE_CLONES static void plain_##suffix(type *restrict value, const type *restrict gradient,   \
+                                            int64_t n, const factors *f) {                         \
         const type lr = (type)f->lr, decay = (type)f->decay, scale = (type)f->scale;               \
         for (int64_t i = 0; i < n; i++) value[i] -= lr * (gradient[i] * scale + decay * value[i]); \
     }                                                                                              \
-    CADRE_OPTIM_CLONES static void momentum_##suffix(                                              \
+    CADRE_CLONES static void momentum_##suffix(                                                    \
         type *restrict value, const type *restrict gradient, type *restrict buffer, int64_t n,     \
         const factors *f, bool nesterov) {                                                         \
         const type lr = (type)f->lr, decay = (type)f->decay, scale = (type)f->scale,               \

@@ -10,18 +10,13 @@
 
 #include "parallel/parallel.h"
 
-enum { LANES = 16 };
+#include "base/clones.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
-#else
-#define CLONES /* one version: the bits are the same */
-#endif
+enum { LANES = 16 };
 
 /* The lanes are independent sums, so that vectors of any width give the same bits. */
 #define CHUNK_SQUARE(name, type)                                                                   \
-    CLONES static double name(const type *restrict x) {                                            \
+    CADRE_CLONES static double name(const type *restrict x) {                                      \
         double lane[LANES] = {0};                                                                  \
         for (int i = 0; i < CADRE_CHUNK; i += LANES)                                               \
             for (int l = 0; l < LANES; l++) lane[l] += (double)x[i + l] * (double)x[i + l];        \
@@ -38,7 +33,7 @@ typedef uint64_t __attribute__((may_alias)) bits64;
 
 /* Whether any of n elements has an exponent of ones: infinite or not a number. */
 #define ANY_NONFINITE(name, bits_type, ones)                                                       \
-    CLONES static bool name(const bits_type *restrict x, int64_t n) {                              \
+    CADRE_CLONES static bool name(const bits_type *restrict x, int64_t n) {                        \
         bits_type any = 0;                                                                         \
         for (int64_t i = 0; i < n; i++) any |= (bits_type) - ((x[i] & (ones)) == (ones));          \
         return any != 0;                                                                           \

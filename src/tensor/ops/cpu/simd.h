@@ -11,12 +11,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) &&                             \
-    !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define CADRE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define CADRE_CLONES
-#endif
+#include "base/clones.h"
+
 #define CADRE_INLINE static inline __attribute__((always_inline))
 
 /* e^x to about 2 units in the last place (Cody and Waite's reduction, a polynomial of degree 7); 0
