@@ -117,6 +117,7 @@ static cadre_status submit(cadre_comm *c, const cadre_descriptor *d, const call_
     bool moved;
     st = cadre_comm_advance(c, 0, &moved); /* posts it, and no more */
     if (st) return st;
+    if (c->threaded) cadre_comm_ring(c, c->rank); /* the progress thread may have gone to sleep */
     *ret_work = w;
     return CADRE_OK;
 }

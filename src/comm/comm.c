@@ -32,16 +32,16 @@ static void *drive(void *arg) {
     cadre_member *me = cadre_control_member(c->control, c->rank);
     for (;;) {
         bool moved = false;
-        atomic_fetch_add(&me->sleeping,
-                         1); /* before the look: peers ring for what comes after it */
-        uint32_t seen = atomic_load(&me->doorbell);
         pthread_mutex_lock(&c->lock);
-        bool stop = c->stop;
-        if (!stop && !c->broken && c->in_flight) (void)cadre_comm_advance(c, 1000000, &moved);
+        bool stop = c->stop, busy = !stop && !c->broken && c->in_flight > 0;
+        if (busy)
+            atomic_fetch_add(&me->sleeping, 1); /* peers ring for what comes after this look */
+        uint32_t seen = atomic_load(&me->doorbell);
+        if (busy) (void)cadre_comm_advance(c, 1000000, &moved);
         pthread_mutex_unlock(&c->lock);
-        if (!stop && !moved) cadre_comm_sleep(c, seen, 50);
-        atomic_fetch_sub(&me->sleeping, 1);
         if (stop) return NULL;
+        if (!moved) cadre_comm_sleep(c, seen, 50); /* a call of our own rings too */
+        if (busy) atomic_fetch_sub(&me->sleeping, 1);
     }
 }
 
