@@ -5,6 +5,7 @@
  */
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/cpus.h"
@@ -157,6 +158,20 @@ static cadre_status open_parameters(cadre_run *run) {
     return CADRE_OK;
 }
 
+/* Rather a sentence before the first step than the out-of-memory killer in it. */
+static cadre_status check_memory(const cadre_run *run) {
+    char need[32], have[32];
+    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    int ranks = cadre_comm_local_size(run->world);
+    double all = (double)run->end.peak_predicted_bytes * ranks;
+    CADRE_CHECK(all <= machine, CADRE_ERESOURCE,
+                "the plan needs %s for %d rank%s of this machine, which has %s; take a smaller "
+                "train.micro_batch, train.context or model",
+                cadre_show_bytes(need, sizeof need, all), ranks, ranks == 1 ? "" : "s",
+                cadre_show_bytes(have, sizeof have, machine));
+    return CADRE_OK;
+}
+
 static cadre_status open_plan(cadre_run *run) {
     const cadre_config *c = &run->cfg;
     cadre_config unscaled;
@@ -171,7 +186,7 @@ static cadre_status open_plan(cadre_run *run) {
     run->plan.bytes_per_rank[CADRE_MEM_OTHER] += run->base_bytes;
     for (int i = 0; i < CADRE_MEM_KINDS; i++)
         run->end.peak_predicted_bytes += run->plan.bytes_per_rank[i];
-    return CADRE_OK;
+    return check_memory(run);
 }
 
 cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *set,
@@ -194,10 +209,11 @@ cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *s
             (int64_t)ceil(run->cfg.train.epochs * (double)run->sampler.per_epoch - 1e-6);
     if (run->step >= run->cfg.train.steps)
         return CADRE_OK; /* finished before: no step to load for */
+    if (run->rank == 0) CADRE_TRY(open_plan(run));
     CADRE_TRY(cadre_loader_open(&run->loader, cadre_corpus_train(run->corpus), &run->sampler,
                                 &run->batching, run->samples, CADRE_LOADER_AHEAD));
     run->saved_ns = cadre_now_ns();
-    return run->rank == 0 ? open_plan(run) : CADRE_OK;
+    return CADRE_OK;
 }
 
 void cadre_run_close(cadre_run *run) {

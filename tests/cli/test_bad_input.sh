@@ -42,4 +42,5 @@ mkfifo pipe
 refused "a pipe for a file" 3 'no regular file' timeout 20 "$CADRE" train --data.train=pipe
 refused "steps of a trace that are none" 2 'run.trace' "$CADRE" train --data.train=text.txt --run.trace=x --run.name=untraced
 [ -e runs/untraced ] && failure "a refused run leaves a folder" || pass "a refused run leaves no folder"
+refused "more memory than the machine has" 6 'the plan needs' "$CADRE" train --data.train=text.txt --train.batch=100000000 --run.name=large
 finish
