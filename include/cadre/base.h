@@ -38,9 +38,7 @@ extern "C" {
 /* Local. "0.1.0". */
 CADRE_API const char *cadre_version(void);
 
-/* ---- status
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- status ---- */
 
 /* 0 is success, negative values are the classes of fault, CADRE_PENDING comes from cadre_work_test
  * alone. */
@@ -68,9 +66,7 @@ CADRE_API void cadre_error_print(FILE *to);
  * on. */
 CADRE_API int cadre_exit_code(cadre_status status);
 
-/* ---- deadlines
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- deadlines ---- */
 
 /* A moment on the monotonic clock, in nanoseconds. No wait in Cadre is without one. */
 typedef int64_t cadre_deadline;
@@ -78,8 +74,7 @@ typedef int64_t cadre_deadline;
 /* Local, any thread. The moment `ms` milliseconds from now. */
 CADRE_API cadre_deadline cadre_in_ms(int64_t ms);
 
-/* ---- settings: one table for the file, the command line, the help and this interface
- * ----------------------------- */
+/* ---- settings: one table for the file, the command line, the help and this interface ---- */
 
 typedef struct cadre_settings cadre_settings;
 

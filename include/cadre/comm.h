@@ -65,8 +65,7 @@ CADRE_API void cadre_comm_close(cadre_comm **comm);
 CADRE_API cadre_status cadre_comm_alloc(cadre_comm *comm, size_t bytes, void **ret_pointer);
 CADRE_API void cadre_comm_free(cadre_comm *comm, void *pointer);
 
-/* ---- collectives
- * -------------------------------------------------------------------------------------------------
+/* ---- collectives ----
  *
  * All are collective over `comm`; count, dtype, reduction, root and name must agree on every rank.
  * `name` says what it is for ("bucket 3"); it is part of the fingerprint and of messages, and is
@@ -107,8 +106,7 @@ CADRE_API cadre_status cadre_send(cadre_comm *comm, const void *data, int64_t co
 CADRE_API cadre_status cadre_recv(cadre_comm *comm, void *data, int64_t count, cadre_dtype dtype,
                                   int from, const char *name, cadre_work **ret_work);
 
-/* ---- work in flight
- * ---------------------------------------------------------------------------------------------- */
+/* ---- work in flight ---- */
 
 /* Local. CADRE_PENDING, CADRE_OK, or the failure. Makes progress on all work of the communicator.
  */

@@ -78,7 +78,8 @@ CADRE_API cadre_status cadre_trainer_step(cadre_trainer *t, const cadre_batch *b
  */
 CADRE_API cadre_status cadre_trainer_eval(cadre_trainer *t, const cadre_batch *batch,
                                           double *ret_loss, double *ret_count);
-/* Collective. Writes folder/step-NNNNNNNN, whole or absent. */
+/* Collective. Writes folder/step-NNNNNNNN, whole or absent. That step there already: CADRE_OK when
+ * it holds the same weights, else CADRE_EUSAGE; nothing is overwritten. */
 CADRE_API cadre_status cadre_trainer_save(cadre_trainer *t, const char *folder);
 /* Collective. Continues from a checkpoint, or from the newest complete one in a folder; any number
  * of ranks. */
