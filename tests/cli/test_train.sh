@@ -101,4 +101,15 @@ expect "eval of another model" 2 'does not look at model.heads' "$CADRE" eval $f
 "$CADRE" checkpoint show runs/judged/checkpoints/step-00000002 | grep -q '^validation' && pass "an evaluated one does" || failure "an evaluated checkpoint carries no loss"
 [ -e runs/judged/checkpoints/step-00000001 ] && failure "more than checkpoint.keep are kept" || pass "checkpoint.keep counts in a run"
 expect "the time of a checkpoint comes" 0 'saved runs/timed/checkpoints/step-0000000' "$CADRE" train --data.train=text.txt $small --run.name=timed --train.steps=400 --train.eval_every=400 --checkpoint.every=1ms
+say() { "$CADRE" generate $folder --tokens 60 "$@" 2>/dev/null; }
+is "temperature 0 does not look at the seed" "$(say --temperature 0 --seed 3)" "$(say --temperature 0 --seed 4)"
+is "the best one alone is what temperature 0 takes" "$(say --top-k 1 --seed 5)" "$(say --temperature 0)"
+cp text.txt changing.txt
+expect "a run on a text" 0 '^done' "$CADRE" train --data.train=changing.txt $small --run.name=changing --train.steps=2
+printf 'more words\n' >>changing.txt
+expect "is not continued on another text of that name" 2 'was trained on other data' "$CADRE" train --data.train=changing.txt $small --run.name=changing --train.steps=4
+rate() { sed -n '1s/.*"lr": *\([0-9.e-]*\).*/\1/p' runs/$1/metrics.jsonl; }
+"$CADRE" train --data.train=text.txt $small --run.name=plain --train.steps=1 --optim.lr=1e-3 --optim.schedule=constant --optim.warmup_steps=0 -q
+"$CADRE" train --data.train=text.txt $small --run.name=scaled --train.steps=1 --optim.lr=1e-3 --optim.schedule=constant --optim.warmup_steps=0 --optim.scale_lr=linear --optim.base_batch=2 -q
+is "the learning rate is scaled with the batch" "$(rate scaled)" "$(awk "BEGIN { printf \"%.17g\", 2 * $(rate plain) }")"
 finish

@@ -113,6 +113,28 @@ static void a_rank_may_leave_after_its_part(void **state) {
     }
 }
 
+static cadre_status use_again(test_rank *me) {
+    for (size_t bytes = 64; bytes <= 4 << 20; bytes *= 8)
+        for (int round = 0; round < 3; round++) {
+            unsigned char *x = NULL;
+            CADRE_TRY(cadre_comm_alloc(me->comm, bytes, (void **)&x));
+            for (size_t i = 0; i < bytes; i++)
+                CADRE_CHECK(x[i] == 0, CADRE_EINTERNAL, "byte %zu of %zu is not zero", i, bytes);
+            memset(x, 0xff, bytes);
+            cadre_comm_free(me->comm, x);
+        }
+    return CADRE_OK;
+}
+
+static void memory_that_travels_starts_at_zero(void **state) {
+    (void)state;
+    test_result results[2] = {0};
+    on_threads(2, NULL, use_again, NULL, NULL, 0, results);
+    all_ok(results, 2);
+    on_processes(2, NULL, use_again, NULL, NULL, 0, results);
+    all_ok(results, 2);
+}
+
 static cadre_status outlive_the_launcher(test_rank *me) {
     int64_t x = 0;
     if (me->rank == 0) /* in its own work: it has to ask */
@@ -157,6 +179,7 @@ int main(void) {
         cmocka_unit_test(the_recorder_keeps_the_last),
         cmocka_unit_test(freed_memory_comes_back),
         cmocka_unit_test(a_rank_may_leave_after_its_part),
+        cmocka_unit_test(memory_that_travels_starts_at_zero),
         cmocka_unit_test(ranks_notice_that_the_launcher_is_gone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
