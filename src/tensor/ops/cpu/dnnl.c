@@ -168,11 +168,22 @@ static dnnl_status_t make_primitive(entry *e, matrix_desc *a, matrix_desc *b, ma
     return st;
 }
 
+/* Strides of an operand of `rows` x `columns`. With one row or column its own stride means nothing,
+ * and oneDNN 3.7 takes the wrong one for the distance between elements unless it is the larger. */
+static void strides_of(int64_t rows, int64_t columns, int64_t ld, bool transposed,
+                       dnnl_dims_t ret) {
+    ret[0] = transposed ? 1 : ld;
+    ret[1] = transposed ? ld : 1;
+    if (rows == 1 && transposed) ret[0] = ld * columns;
+    if (columns == 1 && !transposed) ret[1] = ld * rows;
+}
+
 static cadre_status make_entry(entry *e, const cadre_product *p) {
     matrix_desc a = {0}, b = {0}, c = {0}, bias = {0};
     e->shape = *p;
-    dnnl_dims_t a_strides = {p->a_transposed ? 1 : p->lda, p->a_transposed ? p->lda : 1};
-    dnnl_dims_t b_strides = {p->b_transposed ? 1 : p->ldb, p->b_transposed ? p->ldb : 1};
+    dnnl_dims_t a_strides, b_strides;
+    strides_of(p->m, p->k, p->lda, p->a_transposed, a_strides);
+    strides_of(p->k, p->n, p->ldb, p->b_transposed, b_strides);
     dnnl_dims_t a_dims = {p->m, p->k}, b_dims = {p->k, p->n}, c_dims = {p->m, p->n},
                 c_strides = {p->ldc, 1};
     dnnl_dims_t bias_dims = {1, p->n}, bias_strides = {p->n, 1};
