@@ -41,11 +41,5 @@ int cadre_distance(const char *a, const char *b);
 int cadre_nearest(const char *word, const char *const *names, int n);
 /* `*` any run, `?` one character, other characters themselves. */
 bool cadre_glob(const char *pattern, const char *text);
-/* The largest power of two below n (n >= 2): the split point of the tree T. */
-static inline int64_t cadre_tree_split(int64_t n) {
-    int64_t m = 1;
-    while (m * 2 < n) m *= 2;
-    return m;
-}
 
 #endif

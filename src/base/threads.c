@@ -52,14 +52,6 @@ static void futex_wake(atomic_uint *word, int n) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 }
 
-static void relax(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
 static void run_range(cadre_pool *p, int index) {
     int64_t begin = p->step * index, end = begin + p->step < p->n ? begin + p->step : p->n;
     if (begin < end) p->fn(p->arg, begin, end, index);
@@ -73,7 +65,7 @@ static bool spin(const cadre_pool *p, atomic_uint *word, unsigned value, bool eq
     do {
         for (int i = 0; i < LOOKS; i++) {
             if ((atomic_load_explicit(word, memory_order_acquire) == value) == equal) return true;
-            relax();
+            cadre_spin_pause();
         }
         int64_t now = cadre_now_ns();
         if (!end) end = now + SPIN_NS;

@@ -25,4 +25,13 @@ int cadre_pool_threads(const cadre_pool *p); /* 1 for NULL */
 void cadre_pool_for(cadre_pool *p, int64_t n, int64_t grain, cadre_range_fn *fn, void *arg);
 void cadre_pool_close(cadre_pool **p);
 
+/* Between two looks in a loop that spins: tells the processor that this is waiting. */
+static inline void cadre_spin_pause(void) {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
 #endif

@@ -112,7 +112,7 @@ cadre_status cli_parse(cli_call *call, const cli_verb *verb, int count, char **w
     call->verb = verb;
     for (int i = 0; i < count; i++) {
         if (strcmp(words[i], "--") == 0) {
-            CADRE_CHECK(strcmp(verb->name, "run") == 0, CADRE_EUSAGE,
+            CADRE_CHECK(verb->takes_program, CADRE_EUSAGE,
                         "cadre %s takes no program behind --; `cadre run` does", verb->name);
             call->rest = words + i + 1;
             return CADRE_OK;

@@ -50,6 +50,7 @@ typedef struct cli_verb {
     const char *examples[3];
     const cli_option *options; /* ends with a NULL name; NULL: none */
     bool takes_settings, takes_ranks, takes_json;
+    bool takes_program; /* behind -- */
     int most_words;
     int (*run)(const cli_call *call);
     bool hidden;

@@ -85,6 +85,7 @@ const cli_verb cli_verbs[] = {
      .help = "starts a program of your own that calls libcadre, on N ranks of this machine",
      .examples = {"run --ranks 2 -- ./own_loop", "run --ranks 3 -- ./own_gradients --steps 100"},
      .takes_ranks = true,
+     .takes_program = true,
      .run = cli_run},
     {.name = "checkpoint",
      .usage = "checkpoint show|check|export CHECKPOINT [--to PATH] [--json]",

@@ -3,7 +3,7 @@
  * The engine of a communicator: calls become works, works are posted in order, and one function
  * makes progress on all of them.
  *
- *   call -> cadre_post (descriptor into my ring; waits for nobody) -> advance: every peer has
+ *   call -> submit (descriptor into my ring; waits for nobody) -> advance: every peer has
  * posted? compare; my part, piece by piece; publish "finished"; every peer finished? done
  */
 #ifndef CADRE_COMM_ENGINE_H

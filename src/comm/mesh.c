@@ -3,10 +3,6 @@
 
 static const char *const names[CADRE_AXES] = {"pp", "dp", "cp", "tp"};
 
-const char *cadre_axis_name(cadre_axis axis) {
-    return names[axis];
-}
-
 cadre_status cadre_mesh_plan(cadre_mesh *ret_mesh, int size, const int degree[CADRE_AXES]) {
     cadre_mesh m = {.size = size};
     int64_t others = 1;

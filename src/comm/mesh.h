@@ -35,6 +35,5 @@ int cadre_mesh_neighbour(const cadre_mesh *m, int rank, cadre_axis axis, int by)
 /* The ranks that share all other coordinates with `rank`, in order along `axis`; fills degree[axis]
  * of them. */
 cadre_status cadre_mesh_group(const cadre_mesh *m, int rank, cadre_axis axis, int *ret_ranks);
-const char *cadre_axis_name(cadre_axis axis); /* "pp", "dp", "cp", "tp" */
 
 #endif

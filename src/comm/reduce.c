@@ -15,7 +15,7 @@
 #endif
 
 #include "base/clones.h"
-#include "base/text.h"
+#include "base/tree.h"
 #include "comm/world.h"
 #include "tensor/tensor.h"
 

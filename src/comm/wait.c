@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/threads.h"
 #include "comm/engine.h"
 
 enum { SPINS = 2000, LOOK_MS = 50, CYCLE_MS = 500, MOVE_NS = 20000000 };
@@ -29,14 +30,6 @@ void cadre_comm_ring(cadre_comm *c, int member) {
 void cadre_comm_sleep(cadre_comm *c, uint32_t seen, int64_t ms) {
     struct timespec most = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
     syscall(SYS_futex, &me(c)->doorbell, FUTEX_WAIT, seen, &most, NULL, 0);
-}
-
-static void relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
 }
 
 /* ---- who is late ---- */
@@ -284,7 +277,7 @@ static cadre_status sleep_and_look(cadre_comm *c, const cadre_work *w, patience 
 static cadre_status idle(cadre_comm *c, const cadre_work *w, patience *p, cadre_deadline deadline) {
     bool moved = false;
     if (c->spins && !c->threaded && p->spins++ < SPINS) {
-        relax();
+        cadre_spin_pause();
         return CADRE_OK;
     }
     uint32_t seen = atomic_load(&me(c)->doorbell);

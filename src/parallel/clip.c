@@ -8,9 +8,8 @@
  */
 #include "parallel/clip.h"
 
-#include "parallel/parallel.h"
-
 #include "base/clones.h"
+#include "parallel/parallel.h"
 
 enum { LANES = 16 };
 
@@ -64,14 +63,6 @@ void cadre_chunk_squares(const void *values, cadre_dtype dtype, int64_t first_ch
     size_t skip = (size_t)first_chunk * CADRE_CHUNK * cadre_dtype_size(dtype);
     squares s = {(const char *)values + skip, dtype, ret_squares};
     cadre_pool_for(pool, chunks, 16, square_range, &s);
-}
-
-double cadre_tree_sum(const double *values, int64_t n) {
-    if (n <= 0) return 0;
-    if (n == 1) return values[0];
-    if (n == 2) return values[0] + values[1];
-    int64_t m = cadre_tree_split(n);
-    return cadre_tree_sum(values, m) + cadre_tree_sum(values + m, n - m);
 }
 
 bool cadre_any_nonfinite(const void *values, cadre_dtype dtype, int64_t first, int64_t count) {

@@ -9,6 +9,7 @@
 #define CADRE_PARALLEL_PARALLEL_H
 
 #include "base/alloc.h"
+#include "base/tree.h"
 #include "comm/comm.h"
 #include "comm/mesh.h"
 #include "nn/model.h"
@@ -92,6 +93,5 @@ void cadre_parallel_close(cadre_parallel **p);
  * the tree T. */
 void cadre_chunk_squares(const void *values, cadre_dtype dtype, int64_t first_chunk, int64_t chunks,
                          double *ret_squares, cadre_pool *pool);
-double cadre_tree_sum(const double *values, int64_t n); /* along T; 0 for n = 0 */
 
 #endif

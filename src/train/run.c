@@ -56,10 +56,3 @@ const cadre_config *cadre_run_config(const cadre_run *run) {
 const char *cadre_run_folder_of(const cadre_run *run) {
     return run->folder;
 }
-const cadre_model *cadre_run_model(const cadre_run *run) {
-    return run->model;
-}
-const char *cadre_run_tokenizer_kind(const cadre_run *run) {
-    const cadre_tokenizer *tokenizer = cadre_corpus_tokenizer(run->corpus);
-    return tokenizer ? cadre_tokenizer_kind(tokenizer) : "none";
-}

@@ -113,8 +113,6 @@ cadre_status cadre_run_train(cadre_comm *world, cadre_settings *set, const cadre
 const cadre_settings *cadre_run_settings_of(const cadre_run *run); /* resolved */
 const cadre_config *cadre_run_config(const cadre_run *run);
 const char *cadre_run_folder_of(const cadre_run *run);
-const cadre_model *cadre_run_model(const cadre_run *run);
-const char *cadre_run_tokenizer_kind(const cadre_run *run);
 
 /* The dry run: a plan with no data and no ranks started (train/plan.c). `set` is resolved in place.
  */

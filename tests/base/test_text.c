@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/fault.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "support/check.h"
 
 static void strings_grow(void **state) {

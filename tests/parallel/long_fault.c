@@ -19,16 +19,7 @@ static void every_fault_ends(void **unused) {
                       .check = true,
                       .faulty = true,
                       .fault = k};
-        test_result results[3];
-        on_threads(3, NULL, train_body, &t, NULL, 0, results);
-        hit = cadre_fault_hit();
-        cadre_fault_at(-1);
-        bool failed = false;
-        for (int r = 0; r < 3; r++) failed = failed || results[r].status < 0;
-        /* Freeing may do without what fails; then all is as if nothing had. */
-        assert_true(hit || !failed);
-        failures += failed;
-        assert_int_equal(cadre_live_bytes(), 0);
+        hit = ends_with_fault(train_body, &t, &failures);
     }
     assert_true(failures > 50);
 }

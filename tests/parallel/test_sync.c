@@ -260,17 +260,8 @@ static void faults_end(void **unused) {
     bool hit = true;
     int failures = 0;
     for (int64_t k = 0; hit; k += 4) {
-        test_result results[3];
         job j = {64, true, false, NONE, true, k};
-        on_threads(3, NULL, sync_body, &j, NULL, 0, results);
-        hit = cadre_fault_hit();
-        cadre_fault_at(-1);
-        bool failed = false;
-        for (int r = 0; r < 3; r++) failed = failed || results[r].status < 0;
-        /* Freeing may do without what fails; then all is as if nothing had. */
-        assert_true(hit || !failed);
-        failures += failed;
-        assert_int_equal(cadre_live_bytes(), 0);
+        hit = ends_with_fault(sync_body, &j, &failures);
     }
     assert_true(failures > 10);
 }

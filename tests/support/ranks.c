@@ -8,6 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
+#include "base/fault.h"
+
 static void keep(test_result *result, cadre_status st) {
     result->status = st;
     snprintf(result->text, sizeof result->text, "%s", st < 0 ? cadre_error_text() : "");
@@ -118,6 +121,19 @@ void on_processes(int size, const cadre_comm_opts *opts, test_body *body, const 
     }
     if (records) memcpy(records, area, (size_t)size * record_bytes);
     munmap(shared, bytes);
+}
+
+bool ends_with_fault(test_body *body, const void *arg, int *failures) {
+    test_result results[3];
+    on_threads(3, NULL, body, arg, NULL, 0, results);
+    bool hit = cadre_fault_hit(), failed = false;
+    cadre_fault_at(-1);
+    for (int r = 0; r < 3; r++) failed = failed || results[r].status < 0;
+    /* Freeing may do without what fails; then all is as if nothing had. */
+    assert_true(hit || !failed);
+    *failures += failed;
+    assert_int_equal(cadre_live_bytes(), 0);
+    return hit;
 }
 
 void all_ok(const test_result *results, int size) {

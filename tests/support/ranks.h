@@ -35,6 +35,11 @@ void on_threads(int size, const cadre_comm_opts *opts, test_body *body, const vo
  * in shared memory). */
 void on_processes(int size, const cadre_comm_opts *opts, test_body *body, const void *arg,
                   void *records, size_t record_bytes, test_result *ret_results);
+/* `body` on three ranks as threads, in which a fault that the body itself plants (cadre_fault_at)
+ * may hit: the ranks end, nothing stays allocated, and none fails unless it was hit. Whether it was
+ * hit, so that a loop over k knows its end; a round in which a rank fails adds one to
+ * `*failures`. */
+bool ends_with_fault(test_body *body, const void *arg, int *failures);
 /* Asserts that all of them ended well. */
 void all_ok(const test_result *results, int size);
 

@@ -13,14 +13,8 @@
  */
 #include "tensor/ops/losses.h"
 
+#include "base/tree.h"
 #include "tensor/ops/ref.h"
-
-double cadre_sum_along_tree(const double *values, int64_t n) {
-    if (n <= 2) return n == 0 ? 0 : n == 1 ? values[0] : values[0] + values[1];
-    int64_t m = 1;
-    while (m * 2 < n) m *= 2;
-    return cadre_sum_along_tree(values, m) + cadre_sum_along_tree(values + m, n - m);
-}
 
 cadre_status cadre_cross_entropy_infer(const cadre_call *c, cadre_inferred *ret) {
     CADRE_CHECK_REAL(c);
@@ -78,7 +72,7 @@ cadre_status cadre_check_labels(const cadre_call *c) {
 
 void cadre_put_loss(cadre_call *c, double count) {
     double *out = c->out->data;
-    out[0] = cadre_sum_along_tree(c->saved[0]->data, cadre_count(c->saved[0]));
+    out[0] = cadre_tree_sum(c->saved[0]->data, cadre_count(c->saved[0]));
     out[1] = count;
 }
 
@@ -116,8 +110,7 @@ cadre_status cadre_ref_cross_entropy(cadre_queue *q, cadre_call *c) {
 
 static double sum_of(const cadre_call *c, int64_t first, int64_t n) {
     if (n > 2) {
-        int64_t m = 1;
-        while (m * 2 < n) m *= 2;
+        int64_t m = cadre_tree_split(n);
         return sum_of(c, first, m) + sum_of(c, first + m, n - m);
     }
     double sum = 0;

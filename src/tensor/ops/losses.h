@@ -7,7 +7,6 @@
 
 #include "tensor/ops/ops.h"
 
-double cadre_sum_along_tree(const double *values, int64_t n);
 /* Every label is -1 or a class; else CADRE_EDATA with place and value. */
 cadre_status cadre_check_labels(const cadre_call *c);
 /* out = (saved[0]'s losses along the tree, count). */
