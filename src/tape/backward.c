@@ -155,10 +155,7 @@ static void release(cadre_tape *t, tape_node *n) {
     for (int k = 0; k < CADRE_OP_SAVED; k++) cadre_recycler_give(&t->memory, &n->saved_memory[k]);
     if (out->kept) return;
     cadre_recycler_give(&t->memory, &out->gradient_memory);
-    if (!out->loss) {
-        cadre_recycler_give(&t->memory, &out->memory);
-        out->tensor.data = NULL;
-    }
+    if (!out->loss) cadre_tape_give(t, out);
 }
 
 static cadre_status replay_kernels(cadre_tape *t, tape_node *n) {
@@ -167,6 +164,7 @@ static cadre_status replay_kernels(cadre_tape *t, tape_node *n) {
         CADRE_TRY(cadre_tape_leave_block(t, 1));
         CADRE_TRY(cadre_tape_enter_block(t, n->block, 1));
     }
+    CADRE_TRY(cadre_tape_again(t, n));
     cadre_tape_bind(t, n);
     n->call.dout = out->loss ? NULL : (cadre_tensor *)&out->gradient;
     CADRE_TRY(replay_inputs(t, &n->call));

@@ -85,7 +85,8 @@ cadre_status cadre_tape_begin(cadre_tape *t, const cadre_pass *pass) {
     t->pass = *pass;
     t->begun = true;
     t->replayed = false;
-    t->length = 0;
+    t->length = t->dropped = 0;
+    t->again_flops = 0;
     t->block = -1;
     t->arriving = t->leaving = NULL;
     cadre_shelf_clear(&t->slots);
@@ -131,6 +132,7 @@ cadre_status cadre_tape_leave_block(cadre_tape *t, int backward) {
 static cadre_status enter(cadre_tape *t, int block) {
     CADRE_CHECK(t->block < 0, CADRE_EINTERNAL, "block %d begins inside block %d", block, t->block);
     t->first_slot = t->slots.count;
+    t->first_node = t->nodes.count;
     t->leaving = NULL;
     return cadre_tape_enter_block(t, block, 0);
 }
@@ -143,17 +145,22 @@ void cadre_tape_hand_over(cadre_tape *t, cadre_tensor *x) {
     t->leaving = cadre_tape_slot(t, x);
 }
 
-/* Nothing reads the tensor any more, in this pass or its replay. */
-static void retire(cadre_tape *t, tape_slot *s) {
-    bool needed = t->pass.training && (s->read_later || s->spent);
-    if (!s->memory || s->batch || s->loss || needed || s == t->leaving) return;
+void cadre_tape_give(cadre_tape *t, tape_slot *s) {
     cadre_recycler_give(&t->memory, &s->memory);
     s->tensor.data = NULL;
+}
+
+/* Nothing reads the tensor any more, in this pass or its replay. */
+static void retire(cadre_tape *t, tape_slot *s) {
+    bool needed = t->pass.training && (s->read_later || s->spent || s->starts_again);
+    if (!s->memory || s->batch || s->loss || needed || s == t->leaving) return;
+    cadre_tape_give(t, s);
 }
 
 /* A tensor that one block hands to the next is the only way between: the others made in the block,
  * and the one that it was handed, can go. */
 static void retire_block(cadre_tape *t) {
+    cadre_tape_drop_block(t);
     for (int i = t->first_slot; i < t->slots.count; i++) retire(t, cadre_shelf_at(&t->slots, i));
     if (t->arriving) retire(t, t->arriving);
     t->arriving = t->leaving;

@@ -40,6 +40,10 @@ cadre_status cadre_tape_open(cadre_tape **ret_tape, cadre_queue *queue,
 /* Before the first pass: takes the memory in one piece of what a dry pass counted
  * (cadre_tape_peak_bytes), so that the first pass holds no more than later ones. */
 cadre_status cadre_tape_reserve(cadre_tape *t, size_t bytes);
+/* From the next pass on: of the blocks 0 to `blocks` - 1 each keeps, in a training pass, only what
+ * it was handed, and is computed again in the backward pass; results are the same bits. Blocks with
+ * a loss, and those that would save nothing, are left out. 0 (the start): none. */
+void cadre_tape_recompute(cadre_tape *t, int blocks);
 cadre_status cadre_tape_begin(cadre_tape *t, const cadre_pass *pass);
 /* Block marks, for the store's hooks and for recomputation later. A tensor that one block hands to
  * the next is the only way between. */
@@ -64,6 +68,8 @@ cadre_status cadre_tape_backward_wrt(cadre_tape *t, cadre_tensor *out, const cad
                                      cadre_tensor *wrt, cadre_tensor **ret_dwrt);
 
 int cadre_tape_length(const cadre_tape *t); /* operations recorded in this pass */
+/* Blocks of this pass that are computed again, and the work done for it so far. */
+void cadre_tape_recomputed(const cadre_tape *t, int *ret_blocks, double *ret_flops);
 size_t cadre_tape_peak_bytes(
     const cadre_tape *t); /* most memory the arena ever held, forward and backward */
 void cadre_tape_close(cadre_tape **t);

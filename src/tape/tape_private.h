@@ -22,7 +22,10 @@ typedef struct tape_slot {
     bool spent;                   /* its memory holds its gradient already */
     bool wanted;                  /* its gradient reaches a trained parameter or `wrt` */
     bool has_gradient;
-    bool kept; /* the caller reads it (or its gradient) after the backward pass */
+    bool kept;         /* the caller reads it (or its gradient) after the backward pass */
+    bool starts_again; /* a block that is computed again starts from it */
+    bool needed;       /* when a block is computed again: its value is made */
+    bool read_again;   /* the same: a backward kernel of the block reads it */
 } tape_slot;
 
 typedef struct tape_node {
@@ -32,6 +35,8 @@ typedef struct tape_node {
     cadre_tensor value[CADRE_OP_PARAM], gradient[CADRE_OP_PARAM];
     cadre_tensor saved[CADRE_OP_SAVED];
     cadre_piece *saved_memory[CADRE_OP_SAVED];
+    bool dropped; /* its block has let go what it made; the replay makes it again */
+    bool again;   /* runs again when the block does */
 } tape_node;
 
 /* Uses of a parameter in this pass: how many are still to put their gradient, and whether one has.
@@ -54,8 +59,12 @@ struct cadre_tape {
     int length;          /* operations recorded; nodes are kept in training passes alone */
     int block;           /* being recorded or replayed; -1: none */
     int first_slot;      /* the first made in this block */
+    int first_node;      /* the first recorded in this block */
     tape_slot *arriving; /* what the last block handed over */
     tape_slot *leaving;  /* what this block hands over */
+    int again_blocks;    /* the first so many blocks are computed again */
+    int dropped;         /* blocks of this pass that are */
+    double again_flops;  /* of their second runs in this pass */
     cadre_error error;   /* the first failure; status 0: none */
     cadre_tensor placeholder;
 };
@@ -72,6 +81,13 @@ cadre_tensor *cadre_tape_record(cadre_tape *t, cadre_call *call, const cadre_par
                                 const cadre_parameter *second);
 /* Points the node's parameter tensors at where the values lie now. */
 void cadre_tape_bind(cadre_tape *t, tape_node *n);
+/* Gives the tensor's memory back: its data is NULL then. */
+void cadre_tape_give(cadre_tape *t, tape_slot *s);
+/* At the end of a block that is to be computed again: lets go everything but what it was handed and
+ * what it hands over (recompute.c). */
+void cadre_tape_drop_block(cadre_tape *t);
+/* Before `n`, the last of its block, is replayed: makes again what the block let go. */
+cadre_status cadre_tape_again(cadre_tape *t, const tape_node *n);
 /* Tells the store that a block begins or ends. */
 cadre_status cadre_tape_enter_block(cadre_tape *t, int block, int backward);
 cadre_status cadre_tape_leave_block(cadre_tape *t, int backward);
