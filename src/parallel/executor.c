@@ -181,7 +181,10 @@ static cadre_status run_schedule(cadre_parallel *p, running *r) {
     for (int i = 0; i < p->schedule.count; i++) {
         const cadre_action *a = &p->schedule.at[i];
         cadre_trace_span span = cadre_trace_enter(CADRE_TRACE_COMPUTE, cadre_action_name(a->kind));
+        int64_t begin = cadre_now_ns();
         cadre_status st = actions[a->kind](p, r, a);
+        if (a->kind == CADRE_ACT_CLIP || a->kind == CADRE_ACT_UPDATE)
+            r->result.update_ns += cadre_now_ns() - begin;
         cadre_trace_leave(span, 0);
         CADRE_TRY(st);
     }

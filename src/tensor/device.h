@@ -23,6 +23,7 @@ typedef struct cadre_queue {
     cadre_pool *pool;                    /* borrowed; NULL: the caller alone */
     bool meta;                           /* shapes and costs only, no data */
     cadre_cost cost; /* of all operations since the queue was opened (counted on every backend) */
+    struct cadre_op_watch *watch; /* tensor/ops/ops.h; NULL: nobody looks */
 } cadre_queue;
 
 /* `backend`: "ref", "cpu" or "meta"; an unknown name is CADRE_EUSAGE and lists them. */

@@ -6,22 +6,16 @@
 #define CADRE_TRAIN_RUN_PRIVATE_H
 
 #include <math.h>
-#include <sched.h>
 
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
+#include "train/rank.h"
 #include "train/run.h"
 
 enum {
     CADRE_LOADER_AHEAD = 4, /* micro-batches the loader keeps ready */
     CADRE_STEP_WINDOW = 32, /* step times that the median for the time left is taken over */
 };
-
-/* Where the calling thread may run: anywhere it could before, or on its rank's cores. */
-typedef struct cadre_binding {
-    int cores; /* of this rank; 0: not pinned */
-    cpu_set_t before, own;
-} cadre_binding;
 
 struct cadre_run {
     cadre_comm *world;
@@ -62,29 +56,6 @@ cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *s
 void cadre_run_close(cadre_run *run);
 /* The loop (loop.c), to the end or a signal. */
 cadre_status cadre_run_loop(cadre_run *run);
-
-/* Checkpoints of a model in training (state.c). Collective. */
-typedef struct cadre_state_head {
-    int64_t step, samples;
-    uint64_t data_hash;
-    double valid_loss;
-    const cadre_settings *set;
-    const cadre_tokenizer *tokenizer; /* NULL: none */
-} cadre_state_head;
-cadre_status cadre_state_save(cadre_comm *world, cadre_parallel *p, const cadre_model *model,
-                              const char *folder, const cadre_state_head *head,
-                              char ret_path[CADRE_PATH]);
-/* Every rank reads values and optimizer state; `data_hash` 0: not compared. */
-cadre_status cadre_state_load(cadre_comm *world, cadre_parallel *p, const cadre_model *model,
-                              const char *path, uint64_t data_hash, int64_t *ret_step,
-                              int64_t *ret_samples, double *ret_valid_loss);
-
-/* Threads of a rank (open.c): the pool, and this thread's cores when `pin`; not bound yet. */
-cadre_status cadre_rank_threads(cadre_comm *world, int64_t threads, bool pin, cadre_pool **ret_pool,
-                                cadre_binding *ret_binding);
-/* Binds the calling thread to its cores (`own`), or back to where it was. Threads that it starts
- * inherit that, so it is unbound around whatever starts or counts for the whole process. */
-void cadre_bind(const cadre_binding *binding, bool own);
 
 /* Only token models are trained from data sets so far. */
 cadre_status cadre_check_model_kind(const cadre_config *c);

@@ -127,8 +127,18 @@ int cadre_backend_count(void);
 const cadre_backend *cadre_backend_at(int i);              /* filled at first use, thread-safe */
 const cadre_backend *cadre_backend_find(const char *name); /* NULL when unknown */
 
+/* Looks at a queue: is told of every phase of every call when it is over, on meta too. */
+typedef struct cadre_op_watch {
+    void *self;
+    /* `ns`: what it took; `product_ns`: the part of it in matrix products, on the average of the
+     * pool's threads. Both 0 on meta. */
+    void (*done)(void *self, const cadre_call *c, cadre_phase phase, int64_t ns,
+                 int64_t product_ns);
+    int64_t product_ns; /* of the phase that runs; kernels add to it */
+} cadre_op_watch;
+
 /* Runs one phase of a call on the queue: counts its cost, traces it, calls the kernel (none on
- * meta). */
+ * meta), tells the watch. */
 cadre_status cadre_op_run(cadre_queue *q, cadre_call *c, cadre_phase phase);
 
 #endif

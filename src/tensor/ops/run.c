@@ -2,8 +2,19 @@
  *
  * Running one phase of a call: cost, trace, kernel.
  */
+#include "base/clock.h"
 #include "base/trace.h"
 #include "tensor/ops/ops.h"
+
+static cadre_status watched(cadre_queue *q, cadre_call *c, cadre_phase phase,
+                            cadre_kernel *kernel) {
+    cadre_op_watch *watch = q->watch;
+    int64_t begin = cadre_now_ns();
+    watch->product_ns = 0;
+    CADRE_TRY(kernel(q, c));
+    watch->done(watch->self, c, phase, cadre_now_ns() - begin, watch->product_ns);
+    return CADRE_OK;
+}
 
 cadre_status cadre_op_run(cadre_queue *q, cadre_call *c, cadre_phase phase) {
     const cadre_op *op = &cadre_op_table[c->op];
@@ -12,11 +23,12 @@ cadre_status cadre_op_run(cadre_queue *q, cadre_call *c, cadre_phase phase) {
     q->cost.flops += cost.flops;
     q->cost.matmul_flops += cost.matmul_flops;
     q->cost.bytes += cost.bytes;
+    if (q->meta && q->watch) q->watch->done(q->watch->self, c, phase, 0, 0);
     if (q->meta) return CADRE_OK;
     cadre_kernel *kernel = q->backend->kernel[c->op][phase];
     if (!kernel) return CADRE_OK;
     cadre_trace_span span = cadre_trace_enter(CADRE_TRACE_COMPUTE, op->name);
-    cadre_status st = kernel(q, c);
+    cadre_status st = q->watch ? watched(q, c, phase, kernel) : kernel(q, c);
     cadre_trace_leave(span, (int64_t)cost.bytes);
     if (st) return cadre_pass_at(__FILE__, __LINE__, __func__, st);
     return CADRE_OK;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/hash.h"
 #include "tensor/device.h"
 
@@ -224,6 +225,8 @@ static cadre_status find(const cadre_product *p, entry **ret_entry) {
     return CADRE_OK;
 }
 
+_Thread_local int64_t *cadre_product_timer;
+
 cadre_status cadre_product_run(const cadre_product *product, const float *a, const float *b,
                                const float *bias, float *c) {
     if (product->m == 0 || product->n == 0) return CADRE_OK;
@@ -241,9 +244,11 @@ cadre_status cadre_product_run(const cadre_product *product, const float *a, con
     if (bias) dnnl_memory_set_data_handle(e->arg[3].memory, (void *)bias);
     sigset_t all, before;
     sigfillset(&all);
+    int64_t begin = cadre_product_timer ? cadre_now_ns() : 0;
     if (!mine->quiet) pthread_sigmask(SIG_SETMASK, &all, &before);
     dnnl_status_t st = dnnl_primitive_execute(e->primitive, mine->stream, e->args, e->arg);
     if (!mine->quiet) pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (cadre_product_timer) *cadre_product_timer += cadre_now_ns() - begin;
     CADRE_CHECK(st == dnnl_success, CADRE_EINTERNAL,
                 "oneDNN failed in a product of %lld x %lld x %lld: status %d", (long long)shape.m,
                 (long long)shape.n, (long long)shape.k, (int)st);

@@ -9,9 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor/ops/cpu/dnnl.h"
+
 typedef struct job {
     cadre_call *call;
     cadre_pooled_fn *fn;
+    bool timed;
+    _Atomic int64_t product_ns; /* of all threads, when timed */
     atomic_flag failed;
     cadre_status status;
     cadre_error error;
@@ -19,8 +23,12 @@ typedef struct job {
 
 static void run(void *arg, int64_t begin, int64_t end, int worker) {
     job *j = arg;
+    int64_t product_ns = 0;
     (void)worker;
+    cadre_product_timer = j->timed ? &product_ns : NULL;
     cadre_status st = j->fn(j->call, begin, end);
+    cadre_product_timer = NULL;
+    atomic_fetch_add(&j->product_ns, product_ns);
     if (!st || atomic_flag_test_and_set(&j->failed)) return;
     cadre_error_save(&j->error);
     j->status = st;
@@ -28,9 +36,11 @@ static void run(void *arg, int64_t begin, int64_t end, int worker) {
 
 cadre_status cadre_pooled(cadre_queue *q, cadre_call *c, int64_t n, int64_t grain,
                           cadre_pooled_fn *fn) {
-    if (cadre_pool_threads(q->pool) == 1 || n <= grain) return n > 0 ? fn(c, 0, n) : CADRE_OK;
-    job j = {.call = c, .fn = fn, .failed = ATOMIC_FLAG_INIT};
+    bool alone = cadre_pool_threads(q->pool) == 1 || n <= grain;
+    if (n <= 0 || (alone && !q->watch)) return n > 0 ? fn(c, 0, n) : CADRE_OK;
+    job j = {.call = c, .fn = fn, .timed = q->watch != NULL, .failed = ATOMIC_FLAG_INIT};
     cadre_pool_for(q->pool, n, grain, run, &j);
+    if (q->watch) q->watch->product_ns += j.product_ns / cadre_pool_threads(q->pool);
     return j.status ? cadre_error_restore(&j.error) : CADRE_OK;
 }
 
