@@ -11,7 +11,7 @@ demo:
 check:
 	@tools/check
 bench: all
-	@build/$(PRESET)/cadre bench --ranks 2
+	@build/$(PRESET)/cadre bench allreduce memory --ranks 2
 tidy:
 	@tools/arrows && tools/tidy
 install: all

@@ -54,6 +54,7 @@ typedef struct cli_verb {
     int most_words;
     int (*run)(const cli_call *call);
     bool hidden;
+    void (*list)(FILE *to); /* more for its help; NULL: nothing */
 } cli_verb;
 extern const cli_verb cli_verbs[];
 extern const int cli_verb_count;
@@ -63,6 +64,7 @@ int cli_eval(const cli_call *call);
 int cli_generate(const cli_call *call);
 int cli_plan(const cli_call *call);
 int cli_bench(const cli_call *call);
+void cli_bench_list(FILE *to);
 int cli_run(const cli_call *call);
 int cli_checkpoint(const cli_call *call);
 int cli_settings(const cli_call *call);

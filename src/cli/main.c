@@ -24,7 +24,14 @@ static const cli_option plan_options[] = {
     {NULL, NULL, NULL}};
 static const cli_option bench_options[] = {
     {"--bytes", "LIST", "sizes to measure, as 8KiB,1MiB,256MiB"},
-    {"--seconds", "X", "of measuring for each size and program, about (1)"},
+    {"--seconds", "X", "of measuring for each row, about"},
+    {"--repeat", "N", "samples of each row, in place of --seconds"},
+    {"--model", "PRESET", "short for --model.preset"},
+    {"--dtype", "f32|bf16", "short for --precision.compute"},
+    {"--threads", "N", "short for --run.threads"},
+    {"--micro-batch", "N", "short for --train.micro_batch"},
+    {"--context", "N", "short for --train.context"},
+    {"--independent", NULL, "the same work by worlds of one rank, in turn with the real one"},
     {NULL, NULL, NULL}};
 static const cli_option checkpoint_options[] = {
     {"--to", "PATH", "export: X.safetensors for the weights, or a folder for a whole model"},
@@ -71,9 +78,10 @@ const cli_verb cli_verbs[] = {
      .most_words = 1,
      .run = cli_plan},
     {.name = "bench",
-     .usage = "bench [NAME ...] [--ranks N] [--bytes LIST] [--json]",
-     .help = "measures this machine and Cadre on it; allreduce so far",
-     .examples = {"bench allreduce --ranks 2", "bench allreduce --bytes 8KiB,256MiB --json"},
+     .usage = "bench NAME ... [--ranks N] [--json] [OPTIONS]",
+     .help = "measures this machine, and Cadre beside what the machine could do",
+     .examples = {"bench allreduce --ranks 2", "bench memory allreduce --bytes 256MiB"},
+     .list = cli_bench_list,
      .options = bench_options,
      .takes_settings = true,
      .takes_ranks = true,

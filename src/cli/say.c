@@ -69,6 +69,7 @@ void cli_verb_usage(const cli_verb *verb, FILE *to) {
                 "any setting; `cadre settings` lists them");
     fprintf(to, "  %-22s %s\n  %-22s %s\n", "-q", "errors alone", "-v",
             "with an error, where it came from");
+    if (verb->list) verb->list(to);
 }
 
 void cli_arguments(const cli_call *call, cadre_text *to) {

@@ -18,42 +18,21 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <jansson.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/clones.h"
 #include "base/alloc.h"
 #include "base/clock.h"
+#include "base/clones.h"
 #include "base/cpus.h"
 
 enum { SIZES_MOST = 32, SAMPLES_MOST = 2000, SAMPLES_LEAST = 5, BURST_NS = 100000 };
 
 static const char standard_sizes[] = "8KiB,64KiB,1MiB,16MiB,256MiB";
-
-/* ---- sizes ---- */
-
-cadre_status cadre_bench_sizes(const char *text, int64_t *ret_sizes, int *ret_count) {
-    char word[64];
-    int count = 0;
-    if (!text) text = standard_sizes;
-    for (const char *at = text;; at++) {
-        size_t n = strcspn(at, ",");
-        snprintf(word, sizeof word, "%.*s", n < sizeof word ? (int)n : (int)sizeof word - 1, at);
-        int64_t bytes = 0;
-        CADRE_CHECK(cadre_parse_bytes(word, &bytes) && bytes > 0 && bytes % 4 == 0, CADRE_EUSAGE,
-                    "'%s' is no size; accepted is a list such as 8KiB,1MiB of whole f32 numbers",
-                    word);
-        CADRE_CHECK(count < SIZES_MOST, CADRE_EUSAGE, "at most %d sizes in one bench", SIZES_MOST);
-        ret_sizes[count++] = bytes;
-        at += n;
-        if (!*at) break;
-    }
-    *ret_count = count;
-    return CADRE_OK;
-}
 
 /* ---- timing, the same for both programs ---- */
 
@@ -61,16 +40,12 @@ typedef struct job {
     cadre_comm *comm;
     int64_t bytes;
     double seconds;
+    int64_t repeat; /* 0: as the seconds say */
     cadre_status (*once)(struct job *j);
     bool together; /* start every sample at the same moment */
     float *in, *out;
     float *shared; /* limit: P inputs, then P outputs */
 } job;
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
 
 static cadre_status run_burst(job *j, int64_t burst, double *ret_us) {
     if (j->together) CADRE_TRY(cadre_barrier(j->comm, "bench"));
@@ -97,32 +72,42 @@ static cadre_status plan_bursts(job *j, int64_t *ret_burst, int64_t *ret_samples
     told[1] = (int64_t)(j->seconds * 1e6 / (us * (double)told[0] + 1e-3));
     if (told[1] > SAMPLES_MOST) told[1] = SAMPLES_MOST;
     if (told[1] < SAMPLES_LEAST) told[1] = SAMPLES_LEAST;
+    if (j->repeat) told[1] = j->repeat;
     CADRE_TRY(cadre_broadcast(j->comm, told, 2, CADRE_I64, 0, "bench plan", NULL));
     *ret_burst = told[0];
     *ret_samples = told[1];
     return CADRE_OK;
 }
 
-static cadre_status measure(job *j, const char *who, cadre_bench *bench) {
+static cadre_status measure(job *j, cadre_bench_stats *ret_us) {
     int64_t burst = 0, samples = 0;
     double *us = NULL;
     CADRE_TRY(plan_bursts(j, &burst, &samples));
     CADRE_TRY(cadre_alloc_array(&us, CADRE_MEM_OTHER, samples, sizeof *us));
     cadre_status st = CADRE_OK;
     for (int64_t i = 0; !st && i < samples; i++) st = run_burst(j, burst, &us[i]);
-    if (!st && cadre_comm_rank(j->comm) == 0) {
-        qsort(us, (size_t)samples, sizeof *us, by_value);
-        cadre_bench_row row = {.bytes = j->bytes,
-                               .ranks = cadre_comm_size(j->comm),
-                               .median_us = us[samples / 2],
-                               .min_us = us[0],
-                               .max_us = us[samples - 1],
-                               .repeats = (int)(samples * burst)};
-        snprintf(row.who, sizeof row.who, "%s", who);
-        st = cadre_bench_add(bench, &row);
+    if (!st) {
+        *ret_us = cadre_bench_stats_of(us, samples);
+        ret_us->repeats *= (int)burst;
     }
     cadre_free(&us);
     return st;
+}
+
+json_t *cadre_bench_allreduce_row(const char *who, int ranks, int64_t bytes,
+                                  const cadre_bench_stats *us) {
+    /* bytes / median time, in 10^9 bytes a second */
+    double rate = us->median > 0 ? (double)bytes / (us->median * 1e3) : 0;
+    return json_pack("{s:s, s:i, s:I, s:s, s:i, s:o, s:f, s:n}", "op", "all_reduce", "ranks", ranks,
+                     "bytes", (json_int_t)bytes, "who", who, "repeats", us->repeats, "us",
+                     cadre_bench_spread(us, 1), "gb_per_s", rate, "of_limit");
+}
+
+static cadre_status add_row(const job *j, const char *who, const cadre_bench_stats *us,
+                            cadre_bench *bench) {
+    if (cadre_comm_rank(j->comm) != 0) return CADRE_OK;
+    return cadre_bench_add(bench,
+                           cadre_bench_allreduce_row(who, cadre_comm_size(j->comm), j->bytes, us));
 }
 
 /* ---- Cadre ---- */
@@ -154,7 +139,9 @@ static cadre_status bench_cadre(job *j, cadre_bench *bench) {
         j->in[i] = (float)(cadre_comm_rank(j->comm) + 1 + i % 8);
     j->once = all_reduce_once;
     j->together = false;
-    if (!st) st = measure(j, "cadre", bench);
+    cadre_bench_stats us = {0};
+    if (!st) st = measure(j, &us);
+    if (!st) st = add_row(j, "cadre", &us, bench);
     if (!st) st = check_sums(j);
     if (!st) st = cadre_barrier(j->comm, "bench memory"); /* peers may still read `in` */
     cadre_comm_free(j->comm, in);
@@ -204,19 +191,16 @@ static cadre_status pull_once(job *j) {
     return CADRE_OK;
 }
 
-/* The row of the faster way. */
+/* The faster way counts. */
 static cadre_status measure_limit(job *j, cadre_bench *bench) {
-    cadre_bench ways = {0};
+    cadre_bench_stats push = {0}, pull = {0};
     j->together = true;
     j->seconds /= 2;
     j->once = push_once;
-    cadre_status st = measure(j, "limit", &ways);
+    CADRE_TRY(measure(j, &push));
     j->once = pull_once;
-    if (!st) st = measure(j, "limit", &ways);
-    if (!st && ways.count == 2)
-        st = cadre_bench_add(bench, &ways.rows[ways.rows[1].median_us < ways.rows[0].median_us]);
-    cadre_bench_free(&ways);
-    return st;
+    CADRE_TRY(measure(j, &pull));
+    return add_row(j, "limit", pull.median < push.median ? &pull : &push, bench);
 }
 
 /* Memory that all ranks of this machine see: rank 0's memfd, opened by the others through /proc. */
@@ -272,36 +256,31 @@ static cadre_status bench_limit(job *j, cadre_bench *bench) {
 
 /* ---- the whole ---- */
 
-static cadre_status bench_sizes(cadre_comm *comm, const int64_t *sizes, int count, double seconds,
-                                cadre_bench *bench) {
+static cadre_status bench_sizes(cadre_comm *comm, const int64_t *sizes, int count,
+                                const cadre_bench_opts *opts, cadre_bench *bench) {
     for (int i = 0; i < count; i++) {
-        job j = {.comm = comm, .bytes = sizes[i], .seconds = seconds};
+        job j = {.comm = comm,
+                 .bytes = sizes[i],
+                 .seconds = opts->seconds > 0 ? opts->seconds : 1,
+                 .repeat = opts->repeat};
         CADRE_TRY(bench_cadre(&j, bench));
         CADRE_TRY(bench_limit(&j, bench));
     }
     return CADRE_OK;
 }
 
-cadre_status cadre_bench_allreduce(cadre_comm *comm, const cadre_bench_allreduce_opts *opts,
-                                   cadre_bench *ret_bench) {
+cadre_status cadre_bench_allreduce(cadre_comm *comm, const cadre_bench_opts *opts,
+                                   cadre_bench *bench) {
     int64_t sizes[SIZES_MOST];
     int count = 0, cpu = 0;
     cpu_set_t before;
-    cadre_bench bench = {.cpus = cadre_cpus_count()};
-    CADRE_TRY(cadre_bench_sizes(opts->bytes, sizes, &count));
-    cadre_cpus_model(bench.machine, sizeof bench.machine);
-    snprintf(bench.transport, sizeof bench.transport, "%s", cadre_comm_transport(comm));
+    CADRE_TRY(cadre_bench_sizes(opts->bytes, standard_sizes, sizes, &count));
     bool known = sched_getaffinity(0, sizeof before, &before) == 0;
     bool bound =
         known &&
         cadre_cpus_share(cadre_comm_local_rank(comm), cadre_comm_local_size(comm), &cpu, 1) > 0 &&
         cadre_cpus_bind_self(&cpu, 1) == CADRE_OK;
-    cadre_status st =
-        bench_sizes(comm, sizes, count, opts->seconds > 0 ? opts->seconds : 1, &bench);
+    cadre_status st = bench_sizes(comm, sizes, count, opts, bench);
     if (bound) sched_setaffinity(0, sizeof before, &before);
-    if (st)
-        cadre_bench_free(&bench);
-    else
-        *ret_bench = bench;
     return st;
 }

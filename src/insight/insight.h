@@ -6,8 +6,8 @@
  *
  *   cadre_sinks_open -> cadre_sinks_observers -> cadre_run_train -> cadre_sinks_close
  *
- * Text and JSON of plan, settings, man page, completion and bench are appended to a cadre_text that
- * the caller prints and frees.
+ * Text and JSON of plan, settings, man page and completion are appended to a cadre_text that the
+ * caller prints and frees. Benches: insight/bench.h.
  */
 #ifndef CADRE_INSIGHT_INSIGHT_H
 #define CADRE_INSIGHT_INSIGHT_H
@@ -95,41 +95,5 @@ cadre_status cadre_man_page(const cadre_verb_help *verbs, int count, const cadre
 /* For bash; options of a verb are the words of its usage that begin with "--". */
 cadre_status cadre_completion(const cadre_verb_help *verbs, int count, const cadre_settings *set,
                               cadre_text *to);
-
-/* ---- bench ---- */
-
-typedef struct cadre_bench_row {
-    int64_t bytes;
-    int ranks;
-    char who[16]; /* "cadre", "limit", "open-mpi", "gloo" */
-    double median_us, min_us, max_us;
-    int repeats;
-} cadre_bench_row;
-
-typedef struct cadre_bench {
-    cadre_bench_row *rows;
-    int count;
-    char machine[256], transport[16];
-    int cpus;
-    cadre_text said; /* peers that are missing and how to get them, one line each */
-} cadre_bench;
-
-typedef struct cadre_bench_allreduce_opts {
-    const char *bytes; /* "8KiB,1MiB,256MiB"; NULL: a standard list */
-    double seconds;    /* of measuring for each size and program, about; 0: 1 */
-} cadre_bench_allreduce_opts;
-
-/* Collective over `comm`: rows of "cadre" and "limit" (the rows are rank 0's; the others get none).
- * A list that cannot be read is CADRE_EUSAGE. */
-cadre_status cadre_bench_allreduce(cadre_comm *comm, const cadre_bench_allreduce_opts *opts,
-                                   cadre_bench *ret_bench);
-/* Local, on rank 0 after its world is closed (the other ranks are gone): adds the rows of Open MPI
- * and Gloo, run by the scripts in `folder` (NULL: bench/peers beside the executable's tree, or
- * share/cadre/peers where installed). `environment` is for the children. A missing peer is said,
- * not an error. */
-cadre_status cadre_bench_peers(cadre_bench *bench, const cadre_bench_allreduce_opts *opts,
-                               int ranks, const char *folder, char *const *environment);
-cadre_status cadre_bench_show(const cadre_bench *bench, bool json, cadre_text *to);
-void cadre_bench_free(cadre_bench *bench);
 
 #endif

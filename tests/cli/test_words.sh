@@ -42,7 +42,7 @@ refused "checkpoint of nowhere" 3 'nowhere' "$CADRE" checkpoint show nowhere
 refused "checkpoint check of nowhere" 3 'nowhere' "$CADRE" checkpoint check nowhere
 refused "export without a target" 2 'takes --to' "$CADRE" checkpoint export nowhere
 refused "unknown bench" 2 'allreduce' "$CADRE" bench allreduc
-refused "bench that is not built" 2 'not built yet' "$CADRE" bench gemm
+refused "unknown bench, nothing near" 2 'there are allreduce, memory' "$CADRE" bench zzzzzzzzzzz
 refused "run without a program" 2 'program after --' "$CADRE" run --ranks 2
 refused "run of no program" 2 'no-such-program' "$CADRE" run -- ./no-such-program
 

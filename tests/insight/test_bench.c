@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * bench allreduce on a few small sizes: rows that belong together, the table, the JSON, peers that
- * are there and peers that are not.
+ * Benches on small sizes: rows that belong together, the table, the JSON, peers that are there and
+ * peers that are not.
  */
 #include "support/ranks.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,52 +15,130 @@
 #include "base/alloc.h"
 #include "insight/bench.h"
 
-static cadre_status bench_body(test_rank *me) {
-    const cadre_bench_allreduce_opts opts = {.bytes = "4,8KiB,100000", .seconds = 0.02};
-    return cadre_bench_allreduce(me->comm, &opts, me->record);
+static cadre_settings *defaults;
+
+static const cadre_bench_kind *kind_of(const char *name) {
+    const cadre_bench_kind *kind = NULL;
+    OK(cadre_bench_find(name, &kind));
+    return kind;
 }
 
-static void run_bench(int ranks, cadre_bench benches[4]) {
+typedef struct bench_case {
+    const char *name;
+    cadre_bench_opts opts;
+} bench_case;
+
+static cadre_status bench_body(test_rank *me) {
+    const bench_case *c = me->arg;
+    const cadre_bench_kind *kind = NULL;
+    cadre_bench *bench = me->record;
+    CADRE_TRY(cadre_bench_find(c->name, &kind));
+    CADRE_TRY(cadre_bench_open(bench, kind, me->comm));
+    return kind->run(me->comm, &c->opts, bench);
+}
+
+static void run_bench(const bench_case *c, int ranks, cadre_bench benches[4]) {
     test_result results[4];
     memset(benches, 0, 4 * sizeof *benches);
-    on_threads(ranks, NULL, bench_body, NULL, benches, sizeof *benches, results);
+    on_threads(ranks, NULL, bench_body, c, benches, sizeof *benches, results);
     all_ok(results, ranks);
+    for (int r = 1; r < ranks; r++) assert_int_equal(json_array_size(benches[r].rows), 0);
+}
+
+static void close_benches(cadre_bench benches[4], int ranks) {
+    for (int r = 0; r < ranks; r++) cadre_bench_close(&benches[r]);
+}
+
+static void check_spread(const json_t *row, const char *unit) {
+    char key[3][32];
+    static const char *const names[] = {"min", "median", "max"};
+    for (int i = 0; i < 3; i++) snprintf(key[i], sizeof key[i], "%s.%s", unit, names[i]);
+    double least = cadre_bench_number(row, key[0]), most = cadre_bench_number(row, key[2]);
+    double median = cadre_bench_number(row, key[1]);
+    assert_true(least > 0 && least <= median && median <= most);
 }
 
 static void every_size_has_cadre_and_its_limit(void **state) {
     (void)state;
     static const int64_t sizes[] = {4, 8192, 100000};
+    const bench_case c = {"allreduce", {.bytes = "4,8KiB,100000", .seconds = 0.02}};
     for (int ranks = 1; ranks <= 3; ranks++) {
         cadre_bench benches[4];
-        run_bench(ranks, benches);
-        assert_int_equal(benches[0].count, 6);
+        run_bench(&c, ranks, benches);
+        assert_int_equal(json_array_size(benches[0].rows), 6);
         for (int i = 0; i < 6; i++) {
-            const cadre_bench_row *r = &benches[0].rows[i];
-            assert_int_equal(r->bytes, sizes[i / 2]);
-            assert_int_equal(r->ranks, ranks);
-            assert_string_equal(r->who, i % 2 ? "limit" : "cadre");
-            assert_true(r->min_us > 0 && r->min_us <= r->median_us && r->median_us <= r->max_us);
-            assert_true(r->repeats >= 5);
+            const json_t *r = json_array_get(benches[0].rows, (size_t)i);
+            assert_true(cadre_bench_number(r, "bytes") == (double)sizes[i / 2]);
+            assert_true(cadre_bench_number(r, "ranks") == ranks);
+            assert_string_equal(cadre_bench_word(r, "who"), i % 2 ? "limit" : "cadre");
+            check_spread(r, "us");
+            assert_true(cadre_bench_number(r, "repeats") >= 5);
         }
-        for (int r = 1; r < ranks; r++) assert_int_equal(benches[r].count, 0);
-        for (int r = 0; r < ranks; r++) cadre_bench_free(&benches[r]);
+        close_benches(benches, ranks);
     }
-    assert_int_equal(cadre_live_bytes(), 0);
+}
+
+static void memory_counts_what_moves(void **state) {
+    (void)state;
+    const bench_case c = {"memory", {.bytes = "1MiB", .repeat = 4, .set = defaults}};
+    cadre_bench benches[4];
+    run_bench(&c, 3, benches);
+    assert_int_equal(json_array_size(benches[0].rows), 6); /* copy, add by 1, 2, 3 ranks */
+    for (int i = 0; i < 6; i++) {
+        const json_t *r = json_array_get(benches[0].rows, (size_t)i);
+        double ranks = cadre_bench_number(r, "ranks"), moved = i < 3 ? 2 : 3;
+        check_spread(r, "ms");
+        assert_true(ranks == i % 3 + 1);
+        assert_string_equal(cadre_bench_word(r, "op"), i < 3 ? "copy" : "add");
+        assert_int_equal((int)cadre_bench_number(r, "repeats"), 4);
+        double ms = cadre_bench_number(r, "ms.median");
+        double rate = ranks * moved * 1048576 / (ms * 1e6);
+        assert_true(fabs(cadre_bench_number(r, "gb_per_s") / rate - 1) < 1e-9);
+        assert_true(cadre_bench_number(r, "of_alone") > 0);
+        if (ranks == 1) assert_true(cadre_bench_number(r, "of_alone") == 1);
+    }
+    close_benches(benches, 3);
+}
+
+static void samples_in_order(void **state) {
+    (void)state;
+    double odd[] = {5, 1, 3}, even[] = {4, 1, 2, 8};
+    cadre_bench_stats s = cadre_bench_stats_of(odd, 3);
+    assert_true(s.median == 3 && s.min == 1 && s.max == 5 && s.repeats == 3);
+    s = cadre_bench_stats_of(even, 4);
+    assert_true(s.median == 3 && s.min == 1 && s.max == 8);
+}
+
+static void add_allreduce(cadre_bench *b, const char *who, int64_t bytes, double median, double min,
+                          double max) {
+    const cadre_bench_stats us = {median, min, max, 9};
+    OK(cadre_bench_add(b, cadre_bench_allreduce_row(who, 2, bytes, &us)));
 }
 
 static void as_table_and_as_json(void **state) {
     (void)state;
-    cadre_bench b = {.transport = "shm", .machine = "A \"cpu\"", .cpus = 2};
-    cadre_bench_row rows[] = {{268435456, 2, "cadre", 20000, 19000, 30000, 9},
-                              {268435456, 2, "limit", 18000, 17000, 19000, 9},
-                              {8192, 2, "cadre", 1.5, 1, 9, 1000}};
+    cadre_bench b = {.kind = kind_of("allreduce"),
+                     .rows = json_array(),
+                     .transport = "shm",
+                     .machine = "A \"cpu\"",
+                     .ranks = 2,
+                     .cpus = 2};
     cadre_text text = {0};
-    for (int i = 0; i < 3; i++) OK(cadre_bench_add(&b, &rows[i]));
+    const char *folder = temp_folder();
+    const cadre_bench_opts opts = {.peers = folder, .environment = environ};
+    static const char nothing[] = "true\n";
+    free(temp_file(folder, "open_mpi.sh", nothing, sizeof nothing - 1));
+    free(temp_file(folder, "gloo.sh", nothing, sizeof nothing - 1));
+    add_allreduce(&b, "cadre", 268435456, 20000, 19000, 30000);
+    add_allreduce(&b, "limit", 268435456, 18000, 17000, 19000);
+    add_allreduce(&b, "cadre", 8192, 1.5, 1, 9);
     cadre_text_add(&b.said, "gloo: not here\nopen-mpi: neither\n");
+    OK(b.kind->finish(&b, &opts));
     OK(cadre_bench_show(&b, false, &text));
-    assert_non_null(strstr(text.at, "256.0 MiB  cadre         20000.00     19000.00     30000.00"
-                                    "    13.42       90%"));
-    assert_non_null(strstr(text.at, "   8.0 KiB  cadre             1.50"));
+    assert_non_null(strstr(text.at, "  256.0 MiB  cadre          20000.00      19000.00      "
+                                    "30000.00     13.42        90%\n"));
+    assert_non_null(strstr(text.at, "     8.0 KiB  cadre              1.50          1.00          "
+                                    "9.00      5.46\n"));
     assert_non_null(strstr(text.at, "gloo: not here\n"));
     cadre_text_clear(&text);
     OK(cadre_bench_show(&b, true, &text));
@@ -75,29 +154,28 @@ static void as_table_and_as_json(void **state) {
     assert_true(json_is_null(json_object_get(small, "of_limit")));
     assert_string_equal(json_string_value(json_object_get(large, "op")), "all_reduce");
     assert_true(json_real_value(json_object_get(large, "of_limit")) == 0.9);
-    assert_true(json_real_value(json_object_get(json_object_get(large, "us"), "median")) == 20000);
-    double rate = json_real_value(json_object_get(large, "gb_per_s"));
+    assert_true(cadre_bench_number(large, "us.median") == 20000);
+    double rate = cadre_bench_number(large, "gb_per_s");
     assert_true(rate > 13.42 && rate < 13.43);
     assert_int_equal(json_array_size(json_object_get(root, "missing")), 2);
     json_decref(root);
     cadre_text_free(&text);
-    cadre_bench_free(&b);
-    assert_int_equal(cadre_live_bytes(), 0);
+    cadre_bench_close(&b);
 }
 
 static void lists_of_sizes(void **state) {
     (void)state;
     int64_t sizes[32];
     int count = 0;
-    OK(cadre_bench_sizes("8KiB,1MiB,12", sizes, &count));
+    OK(cadre_bench_sizes("8KiB,1MiB,12", NULL, sizes, &count));
     assert_int_equal(count, 3);
     assert_int_equal(sizes[0], 8192);
     assert_int_equal(sizes[2], 12);
-    OK(cadre_bench_sizes(NULL, sizes, &count));
+    OK(cadre_bench_sizes(NULL, "4,256MiB", sizes, &count));
     assert_int_equal(sizes[count - 1], 256 << 20);
     static const char *const bad[] = {"", "8KiB,", ",8", "three", "6", "-4", "0"};
     for (int i = 0; i < CADRE_COUNT(bad); i++)
-        FAILS(cadre_bench_sizes(bad[i], sizes, &count), CADRE_EUSAGE, "is no size");
+        FAILS(cadre_bench_sizes(bad[i], NULL, sizes, &count), CADRE_EUSAGE, "is no size");
 }
 
 static void peers_give_rows_or_say_why_not(void **state) {
@@ -107,23 +185,27 @@ static void peers_give_rows_or_say_why_not(void **state) {
     static const char absent[] = "echo missing gloo: install it so\n";
     static const char broken[] = "echo nonsense; exit 3\n";
     const char *folder = temp_folder();
-    cadre_bench b = {0};
-    const cadre_bench_allreduce_opts opts = {.bytes = "8KiB,1MiB"};
+    cadre_bench b = {.kind = kind_of("allreduce"), .rows = json_array(), .ranks = 2};
+    const cadre_bench_opts opts = {.peers = folder, .environment = environ};
     free(temp_file(folder, "open_mpi.sh", here, sizeof here - 1));
     free(temp_file(folder, "gloo.sh", absent, sizeof absent - 1));
-    OK(cadre_bench_peers(&b, &opts, 2, folder, environ));
-    assert_int_equal(b.count, 2);
-    assert_int_equal(b.rows[1].bytes, 1 << 20);
-    assert_int_equal(b.rows[1].ranks, 2);
-    assert_true(b.rows[1].median_us == 20.5 && b.rows[1].max_us == 30.25);
-    assert_int_equal(b.rows[1].repeats, 77);
+    add_allreduce(&b, "cadre", 8192, 1, 1, 1);
+    add_allreduce(&b, "cadre", 1 << 20, 1, 1, 1);
+    OK(cadre_bench_peers(&b, &opts));
+    assert_int_equal(json_array_size(b.rows), 4);
+    const json_t *r = json_array_get(b.rows, 3);
+    assert_string_equal(cadre_bench_word(r, "who"), "open-mpi");
+    assert_true(cadre_bench_number(r, "bytes") == 1 << 20);
+    assert_true(cadre_bench_number(r, "ranks") == 2);
+    assert_true(cadre_bench_number(r, "us.median") == 20.5);
+    assert_true(cadre_bench_number(r, "us.max") == 30.25);
+    assert_true(cadre_bench_number(r, "repeats") == 77);
     assert_string_equal(b.said.at, "gloo: install it so\n");
     free(temp_file(folder, "gloo.sh", broken, sizeof broken - 1));
     cadre_text_clear(&b.said);
-    OK(cadre_bench_peers(&b, &opts, 2, folder, environ));
+    OK(cadre_bench_peers(&b, &opts));
     assert_non_null(strstr(b.said.at, "gloo.sh did not end well"));
-    cadre_bench_free(&b);
-    assert_int_equal(cadre_live_bytes(), 0);
+    cadre_bench_close(&b);
 }
 
 int main(void) {
@@ -132,6 +214,11 @@ int main(void) {
         cmocka_unit_test(as_table_and_as_json),
         cmocka_unit_test(lists_of_sizes),
         cmocka_unit_test(peers_give_rows_or_say_why_not),
+        cmocka_unit_test(samples_in_order),
+        cmocka_unit_test(memory_counts_what_moves),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (cadre_settings_open(&defaults, NULL)) return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    cadre_settings_close(&defaults);
+    return failed + (cadre_live_bytes() != 0);
 }
