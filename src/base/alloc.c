@@ -52,7 +52,8 @@ void cadre_mem_reset_peaks(void) {
 
 int64_t cadre_live_bytes(void) {
     int64_t sum = 0;
-    for (int i = 0; i < CADRE_MEM_KINDS; i++) sum += atomic_load(&live[i]);
+    for (int i = 0; i < CADRE_MEM_KINDS; i++)
+        if (i != CADRE_MEM_WORKSPACE) sum += atomic_load(&live[i]);
     return sum;
 }
 

@@ -39,7 +39,8 @@ void cadre_mem_note(cadre_mem kind, int64_t add);
 int64_t cadre_mem_live(cadre_mem kind);
 int64_t cadre_mem_peak(cadre_mem kind);
 void cadre_mem_reset_peaks(void);
-int64_t cadre_live_bytes(void); /* of all kinds */
+/* Of all kinds but workspace, which belongs to threads and stays until they end. */
+int64_t cadre_live_bytes(void);
 const char *cadre_mem_name(cadre_mem kind);
 
 #endif

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 
 enum { QUIET = 3, LINES = 2 };
+#define MEMORY_SHOWN 0.005 /* of the plan: a smaller difference of a category is not told */
 
 struct cadre_console {
     cadre_console_opts opts;
@@ -207,6 +208,27 @@ static void add_commands(cadre_console *c, const cadre_end_report *r, cadre_text
     cadre_text_add(to, "\n");
 }
 
+/* Plan against measurement, and the categories that make up the difference. */
+static void add_memory(const cadre_end_report *r, cadre_text *to) {
+    char planned[32], measured[32];
+    int64_t plan = r->peak_predicted_bytes, peak = r->peak_measured_bytes;
+    if (plan <= 0 || peak <= 0) return;
+    cadre_text_add(to, "memory      planned %s, measured %s (%+.1f %%)",
+                   cadre_show_bytes(planned, sizeof planned, (double)plan),
+                   cadre_show_bytes(measured, sizeof measured, (double)peak),
+                   ((double)peak / (double)plan - 1) * 100);
+    const char *before = ": ";
+    for (int i = 0; i < CADRE_MEM_KINDS; i++) {
+        double difference = (double)(r->measured_bytes[i] - r->planned_bytes[i]);
+        if (fabs(difference) < MEMORY_SHOWN * (double)plan) continue;
+        cadre_text_add(to, "%s%s %s -> %s", before, cadre_mem_name((cadre_mem)i),
+                       cadre_show_bytes(planned, sizeof planned, (double)r->planned_bytes[i]),
+                       cadre_show_bytes(measured, sizeof measured, (double)r->measured_bytes[i]));
+        before = ", ";
+    }
+    cadre_text_add(to, "\n");
+}
+
 static void add_end(cadre_console *c, const cadre_end_report *r, cadre_text *to) {
     static const char *const reasons[] = {[CADRE_END_SIGTERM] = "SIGTERM",
                                           [CADRE_END_SIGUSR1] = "SIGUSR1",
@@ -222,7 +244,9 @@ static void add_end(cadre_console *c, const cadre_end_report *r, cadre_text *to)
     cadre_text_add(to, "loss        %.4f -> %.4f", r->first_loss, r->last_loss);
     if (!isnan(r->best_valid))
         cadre_text_add(to, ", best validation %.4f at step %" PRId64, r->best_valid, r->best_step);
-    cadre_text_add(to, "\nrun folder  %s\n", c->facts.folder);
+    cadre_text_add(to, "\n");
+    add_memory(r, to);
+    cadre_text_add(to, "run folder  %s\n", c->facts.folder);
     add_commands(c, r, to);
 }
 

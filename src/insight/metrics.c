@@ -6,7 +6,8 @@
  *   step: step time epoch samples tokens loss lr grad_norm step_ms data_ms comm_ms exposed_ms
  *         tokens_per_s, and "skipped": true where no update was made
  *   evaluation: step time valid_loss, and valid_bits_per_byte for text
- *   end: step time end reason peak_measured_bytes peak_predicted_bytes
+ *   end: step time end reason peak_measured_bytes peak_predicted_bytes, and both by category:
+ *        measured_bytes predicted_bytes
  *
  * A run that goes on first drops what lies past the step it goes on from, and the old end.
  */
@@ -117,12 +118,21 @@ static cadre_status eval(void *self, const cadre_eval_report *r) {
     return write_object(self, o);
 }
 
+static json_t *by_category(const int64_t bytes[CADRE_MEM_KINDS]) {
+    json_t *o = json_object();
+    for (int i = 0; i < CADRE_MEM_KINDS; i++)
+        json_object_set_new(o, cadre_mem_name((cadre_mem)i), json_integer(bytes[i]));
+    return o;
+}
+
 static cadre_status end(void *self, const cadre_end_report *r) {
-    return write_object(self, json_pack("{s:I, s:f, s:b, s:s, s:I, s:I}", "step",
-                                        (json_int_t)r->step, "time", cadre_unix_time(), "end", 1,
-                                        "reason", cadre_end_name(r->reason), "peak_measured_bytes",
-                                        (json_int_t)r->peak_measured_bytes, "peak_predicted_bytes",
-                                        (json_int_t)r->peak_predicted_bytes));
+    json_t *o = json_pack("{s:I, s:f, s:b, s:s, s:I, s:I}", "step", (json_int_t)r->step, "time",
+                          cadre_unix_time(), "end", 1, "reason", cadre_end_name(r->reason),
+                          "peak_measured_bytes", (json_int_t)r->peak_measured_bytes,
+                          "peak_predicted_bytes", (json_int_t)r->peak_predicted_bytes);
+    json_object_set_new(o, "measured_bytes", by_category(r->measured_bytes));
+    json_object_set_new(o, "predicted_bytes", by_category(r->planned_bytes));
+    return write_object(self, o);
 }
 
 cadre_status cadre_metrics_open(cadre_metrics **ret_metrics, cadre_observer *ret_observer) {

@@ -41,6 +41,9 @@ struct cadre_parallel {
     int bad_param;    /* the first in backward order whose gradient is not finite here; -1 */
     int64_t skipped_steps;
 
+    void (*after_action)(void *self); /* NULL: nobody looks */
+    void *after_self;
+
     cadre_schedule schedule;
     int64_t schedule_micros; /* -1: none written yet */
 };

@@ -187,8 +187,14 @@ static cadre_status run_schedule(cadre_parallel *p, running *r) {
             r->result.update_ns += cadre_now_ns() - begin;
         cadre_trace_leave(span, 0);
         CADRE_TRY(st);
+        if (p->after_action) p->after_action(p->after_self);
     }
     return CADRE_OK;
+}
+
+void cadre_parallel_on_action(cadre_parallel *p, void (*after)(void *self), void *self) {
+    p->after_action = after;
+    p->after_self = self;
 }
 
 cadre_status cadre_parallel_step(cadre_parallel *p, const cadre_micro_source *source,

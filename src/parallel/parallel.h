@@ -61,6 +61,9 @@ cadre_status cadre_parallel_step(cadre_parallel *p, const cadre_micro_source *so
                                  int64_t micros, int64_t step, const bool vote[CADRE_VOTES],
                                  cadre_step_result *ret_result);
 
+/* Local: `after` is called behind every action of a step from now on, in the caller's thread. */
+void cadre_parallel_on_action(cadre_parallel *p, void (*after)(void *self), void *self);
+
 /* Collective: are all parameters the same bits on every rank? The first that differs is named with
  * rank and step (CADRE_EINTERNAL). */
 cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step);

@@ -12,9 +12,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "train/memory.h"
 #include "train/run_private.h"
 
+enum { MEMORY_STEPS = 3 }; /* whose every action is followed by a look at the memory */
 enum { VOTE_SIGTERM, VOTE_SIGUSR1, VOTE_SIGINT, VOTE_CHECKPOINT };
 
 /* Calls an observer's function on rank 0 for every observer that has it. */
@@ -180,6 +180,7 @@ static cadre_status evaluate(cadre_run *run, bool *ret_stopped) {
     run->end.last_valid = report.valid_loss;
     run->valid_step = run->step;
     run->valid_seconds = report.seconds;
+    cadre_memory_sample(&run->memory);
     if (report.best) {
         run->end.best_valid = report.valid_loss;
         run->end.best_step = run->step;
@@ -222,8 +223,6 @@ static bool checkpoint_due(const cadre_run *run, const cadre_step_result *r) {
            r->vote[VOTE_CHECKPOINT];
 }
 
-/* ---- to the end ---- */
-
 static bool stopped_by(const bool vote[CADRE_VOTES], cadre_end_reason *ret_reason) {
     static const struct {
         int vote;
@@ -252,17 +251,49 @@ static cadre_status stop_after_all(cadre_run *run) {
     return save(run);
 }
 
-static void sample_memory(cadre_run *run) {
-    int64_t now = cadre_memory_now();
-    if (now > run->end.peak_measured_bytes) run->end.peak_measured_bytes = now;
+/* ---- memory ---- */
+
+/* Walking the page tables takes its time: in the first steps, then ever more seldom. */
+static void sample_memory(void *self) {
+    cadre_run *run = self;
+    int64_t n = run->steps_here + 1; /* of the step in progress */
+    if (n <= MEMORY_STEPS || (n & (n - 1)) == 0) cadre_memory_sample(&run->memory);
 }
+
+/* Collective: plan and measurement of the rank that took the most. */
+static cadre_status compare_memory(cadre_run *run) {
+    enum { PLANNED = 1, MEASURED = PLANNED + CADRE_MEM_KINDS, WORDS = MEASURED + CADRE_MEM_KINDS };
+    int size = cadre_comm_size(run->world);
+    cadre_end_report *e = &run->end;
+    int64_t mine[WORDS] = {run->memory.peak}, *all = NULL;
+    for (int i = 0; i < CADRE_MEM_KINDS; i++) {
+        mine[PLANNED + i] = e->planned_bytes[i];
+        mine[MEASURED + i] = run->memory.at_peak[i];
+    }
+    CADRE_TRY(cadre_alloc_array(&all, CADRE_MEM_OTHER, size, sizeof mine));
+    cadre_status st =
+        cadre_all_gather(run->world, mine, all, WORDS, CADRE_I64, "peak memory", NULL);
+    const int64_t *most = all;
+    for (int r = 1; !st && r < size; r++)
+        if (all[(size_t)r * WORDS] > most[0]) most = all + (size_t)r * WORDS;
+    e->peak_measured_bytes = st ? run->memory.peak : most[0];
+    e->peak_predicted_bytes = 0;
+    for (int i = 0; !st && i < CADRE_MEM_KINDS; i++) {
+        e->planned_bytes[i] = most[PLANNED + i];
+        e->measured_bytes[i] = most[MEASURED + i];
+        e->peak_predicted_bytes += e->planned_bytes[i];
+    }
+    cadre_free(&all);
+    return st;
+}
+
+/* ---- to the end ---- */
 
 static cadre_status steps(cadre_run *run) {
     run->end.reason = CADRE_END_DONE;
     while (run->step < run->cfg.train.steps) {
         cadre_step_result result;
         CADRE_TRY(one_step(run, &result));
-        if (run->steps_here == 2) sample_memory(run);
         if (stopped_by(result.vote, &run->end.reason)) return save(run);
         bool stopped = false;
         if (evaluation_due(run)) CADRE_TRY(evaluate(run, &stopped));
@@ -278,12 +309,12 @@ cadre_status cadre_run_loop(cadre_run *run) {
     TELL(run, start, run, &run->plan);
     if (run->from[0]) TELL(run, resumed, run, run->step);
     cadre_bind(&run->binding, true);
+    cadre_parallel_on_action(run->parallel, sample_memory, run);
     CADRE_TRY(steps(run));
     CADRE_TRY(tell_trace(run, 0));
-    sample_memory(run);
-    int64_t *peak = &run->end.peak_measured_bytes;
-    CADRE_TRY(
-        cadre_all_reduce(run->world, peak, peak, 1, CADRE_I64, CADRE_MAX, "peak memory", NULL));
+    cadre_parallel_on_action(run->parallel, NULL, NULL);
+    cadre_memory_sample(&run->memory);
+    CADRE_TRY(compare_memory(run));
     run->end.seconds = (double)(cadre_now_ns() - begin) * 1e-9;
     TELL(run, end, &run->end);
     return CADRE_OK;

@@ -18,3 +18,14 @@ int64_t cadre_memory_now(void) {
     fclose(from);
     return kib * 1024;
 }
+
+void cadre_memory_sample(cadre_memory *m) {
+    int64_t now = cadre_memory_now(), counted = 0;
+    if (now <= m->peak) return;
+    m->peak = now;
+    for (int i = 0; i < CADRE_MEM_KINDS; i++) {
+        m->at_peak[i] = cadre_mem_live((cadre_mem)i);
+        counted += i == CADRE_MEM_OTHER ? 0 : m->at_peak[i];
+    }
+    m->at_peak[CADRE_MEM_OTHER] = now - counted;
+}

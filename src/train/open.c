@@ -11,7 +11,6 @@
 #include "base/cpus.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "train/memory.h"
 #include "train/run_private.h"
 
 cadre_status cadre_check_model_kind(const cadre_config *c) {
@@ -184,9 +183,11 @@ static cadre_status open_plan(cadre_run *run) {
     run->plan.bytes_per_rank[CADRE_MEM_LOADER] += cadre_plan_loader_bytes(
         c, run->plan.train_tokens + run->plan.valid_tokens, cadre_corpus_train(run->corpus)->wide);
     run->plan.bytes_per_rank[CADRE_MEM_OTHER] += run->base_bytes;
-    for (int i = 0; i < CADRE_MEM_KINDS; i++)
+    for (int i = 0; i < CADRE_MEM_KINDS; i++) {
+        run->end.planned_bytes[i] = run->plan.bytes_per_rank[i];
         run->end.peak_predicted_bytes += run->plan.bytes_per_rank[i];
-    return check_memory(run);
+    }
+    return run->rank == 0 ? check_memory(run) : CADRE_OK;
 }
 
 cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *set,
@@ -209,7 +210,7 @@ cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *s
             (int64_t)ceil(run->cfg.train.epochs * (double)run->sampler.per_epoch - 1e-6);
     if (run->step >= run->cfg.train.steps)
         return CADRE_OK; /* finished before: no step to load for */
-    if (run->rank == 0) CADRE_TRY(open_plan(run));
+    CADRE_TRY(open_plan(run));
     CADRE_TRY(cadre_loader_open(&run->loader, cadre_corpus_train(run->corpus), &run->sampler,
                                 &run->batching, run->samples, CADRE_LOADER_AHEAD));
     run->saved_ns = cadre_now_ns();

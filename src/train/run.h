@@ -49,7 +49,8 @@ typedef struct cadre_end_report {
     int64_t step, first_step;                             /* of this call */
     double first_loss, last_loss, best_valid, last_valid; /* NaN: none */
     int64_t best_step;
-    int64_t peak_measured_bytes, peak_predicted_bytes; /* largest rank */
+    int64_t peak_measured_bytes, peak_predicted_bytes;                       /* largest rank */
+    int64_t planned_bytes[CADRE_MEM_KINDS], measured_bytes[CADRE_MEM_KINDS]; /* the parts of them */
     double seconds;
     char checkpoint[CADRE_PATH]; /* the last one written or found; "" */
 } cadre_end_report;

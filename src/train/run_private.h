@@ -10,6 +10,7 @@
 #include "checkpoint/checkpoint.h"
 #include "data/loader.h"
 #include "train/rank.h"
+#include "train/memory.h"
 #include "train/run.h"
 
 enum {
@@ -38,6 +39,7 @@ struct cadre_run {
     cadre_tape *eval_tape;
     cadre_loader *loader;
     cadre_plan plan;
+    cadre_memory memory;
     int64_t base_bytes; /* of the process before the run opened anything */
 
     int64_t step, samples; /* done, consumed */

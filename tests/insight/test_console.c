@@ -229,22 +229,31 @@ static void the_end_names_the_commands(void **state) {
     screen_open(&s);
     cadre_console_facts facts = {.steps = 500, .log_every = 100, .folder = "runs/x", .name = "x"};
     cadre_console_begin(s.console, &facts);
-    cadre_end_report done = {.reason = CADRE_END_DONE,
-                             .step = 500,
-                             .first_loss = 4.2,
-                             .last_loss = 1.4712,
-                             .best_valid = 1.5712,
-                             .best_step = 450,
-                             .seconds = 82};
+    cadre_end_report done = {
+        .reason = CADRE_END_DONE,
+        .step = 500,
+        .first_loss = 4.2,
+        .last_loss = 1.4712,
+        .best_valid = 1.5712,
+        .best_step = 450,
+        .seconds = 82,
+        .peak_predicted_bytes = (int64_t)4 << 30,
+        .peak_measured_bytes = (int64_t)5 << 30,
+        .planned_bytes =
+            {[CADRE_MEM_ACTIVATIONS] = (int64_t)3 << 30, [CADRE_MEM_OTHER] = (int64_t)1 << 30},
+        .measured_bytes = {
+            [CADRE_MEM_ACTIVATIONS] = (int64_t)4 << 30, [CADRE_MEM_OTHER] = (int64_t)1 << 30}};
     OK(s.observer.end(s.observer.self, &done));
     see(&s);
     assert_string_equal(
-        s.out, "\ndone        500 steps in 1m22s\n"
-               "loss        4.2000 -> 1.4712, best validation 1.5712 at step 450\n"
-               "run folder  runs/x\n"
-               "go on       build/release/cadre train run.yaml --ranks 2 --train.steps=1000\n"
-               "generate    build/release/cadre generate runs/x --tokens 200\n"
-               "TensorBoard tensorboard --logdir runs/x\n");
+        s.out,
+        "\ndone        500 steps in 1m22s\n"
+        "loss        4.2000 -> 1.4712, best validation 1.5712 at step 450\n"
+        "memory      planned 4.0 GiB, measured 5.0 GiB (+25.0 %): activations 3.0 GiB -> 4.0 GiB\n"
+        "run folder  runs/x\n"
+        "go on       build/release/cadre train run.yaml --ranks 2 --train.steps=1000\n"
+        "generate    build/release/cadre generate runs/x --tokens 200\n"
+        "TensorBoard tensorboard --logdir runs/x\n");
     screen_close(&s);
 
     s = (screen){.opts = {.arguments = "train run.yaml"}};

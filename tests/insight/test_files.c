@@ -80,8 +80,14 @@ static void metrics_have_their_keys_in_order(void **state) {
         "step",      "time",    "epoch",   "samples", "tokens",     "loss",        "lr",
         "grad_norm", "step_ms", "data_ms", "comm_ms", "exposed_ms", "tokens_per_s"};
     static const char *const eval_keys[] = {"step", "time", "valid_loss", "valid_bits_per_byte"};
-    static const char *const end_keys[] = {
-        "step", "time", "end", "reason", "peak_measured_bytes", "peak_predicted_bytes"};
+    static const char *const end_keys[] = {"step",
+                                           "time",
+                                           "end",
+                                           "reason",
+                                           "peak_measured_bytes",
+                                           "peak_predicted_bytes",
+                                           "measured_bytes",
+                                           "predicted_bytes"};
     cadre_run *run = make_run(NULL);
     cadre_metrics *m = NULL;
     cadre_observer o;
@@ -102,7 +108,8 @@ static void metrics_have_their_keys_in_order(void **state) {
     OK(o.end(o.self, &(cadre_end_report){.reason = CADRE_END_SIGTERM,
                                          .step = 2,
                                          .peak_measured_bytes = 5000000000,
-                                         .peak_predicted_bytes = 4000000000}));
+                                         .peak_predicted_bytes = 4000000000,
+                                         .measured_bytes[CADRE_MEM_LOADER] = 7}));
     cadre_metrics_close(&m);
     char *text = contents(run->folder, "metrics.jsonl");
     assert_int_equal(parse_lines(text, rows, 8), 5);
@@ -120,6 +127,9 @@ static void metrics_have_their_keys_in_order(void **state) {
     assert_string_equal(json_string_value(json_object_get(rows[4], "reason")), "sigterm");
     assert_int_equal(json_integer_value(json_object_get(rows[4], "peak_measured_bytes")),
                      5000000000);
+    json_t *parts = json_object_get(rows[4], "measured_bytes");
+    assert_int_equal(json_object_size(parts), CADRE_MEM_KINDS);
+    assert_int_equal(json_integer_value(json_object_get(parts, "loader")), 7);
     for (int i = 0; i < 5; i++) json_decref(rows[i]);
     free(text);
     free(run);

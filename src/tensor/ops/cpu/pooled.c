@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tensor/ops/cpu/dnnl.h"
+#include "base/alloc.h"
 
 typedef struct job {
     cadre_call *call;
@@ -54,6 +55,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static _Thread_local scratch *mine;
 
 static void drop(void *s) {
+    cadre_mem_note(CADRE_MEM_WORKSPACE, -(int64_t)((scratch *)s)->bytes);
     free(((scratch *)s)->memory);
     free(s);
 }
@@ -72,11 +74,13 @@ cadre_status cadre_scratch(size_t bytes, void *ret_pointer) {
     if (mine->bytes < bytes) {
         size_t rounded = (bytes + 4095) / 4096 * 4096;
         free(mine->memory);
+        cadre_mem_note(CADRE_MEM_WORKSPACE, -(int64_t)mine->bytes);
         mine->bytes = 0;
         mine->memory = aligned_alloc(64, rounded);
         CADRE_CHECK(mine->memory, CADRE_ERESOURCE, "no memory for a kernel's scratch of %zu bytes",
                     bytes);
         mine->bytes = rounded;
+        cadre_mem_note(CADRE_MEM_WORKSPACE, (int64_t)rounded);
     }
     memcpy(ret_pointer, &mine->memory, sizeof mine->memory);
     return CADRE_OK;
