@@ -34,6 +34,11 @@ bool cadre_path_is_file(const char *path) {
     return stat(path, &s) == 0 && S_ISREG(s.st_mode);
 }
 
+bool cadre_path_same(const char *a, const char *b) {
+    struct stat s, t;
+    return stat(a, &s) == 0 && stat(b, &t) == 0 && s.st_dev == t.st_dev && s.st_ino == t.st_ino;
+}
+
 static cadre_status map_descriptor(cadre_map *ret_map, int fd, const char *path) {
     static const uint8_t nothing[1];
     struct stat s;

@@ -20,6 +20,8 @@ void cadre_map_close(cadre_map *map);
 
 bool cadre_path_is_folder(const char *path);
 bool cadre_path_is_file(const char *path);
+/* Both are there and are one file, whatever they are called. */
+bool cadre_path_same(const char *a, const char *b);
 cadre_status cadre_mkdirs(const char *path);
 /* Writes PATH.tmp-PID, fsyncs, renames over `path`, fsyncs the folder. */
 cadre_status cadre_file_replace(const char *path, const void *data, size_t bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * XXH3 (xxHash), 64 bits. Values are part of file formats (checksums) and of comparisons over
- * ranks.
+ * ranks. SHA-256 is there to compare data with what its publishers say.
  */
 #ifndef CADRE_BASE_HASH_H
 #define CADRE_BASE_HASH_H
@@ -17,5 +17,8 @@ int cadre_hasher_open(cadre_hasher **ret_hasher);
 void cadre_hasher_add(cadre_hasher *h, const void *data, size_t bytes);
 uint64_t cadre_hasher_value(const cadre_hasher *h);
 void cadre_hasher_close(cadre_hasher **h);
+
+/* 64 hexadecimal digits; returns `ret_hex`. Needs no memory. */
+char *cadre_sha256(char ret_hex[65], const void *data, size_t bytes);
 
 #endif

@@ -67,6 +67,7 @@ int cli_bench(const cli_call *call);
 void cli_bench_list(FILE *to);
 int cli_run(const cli_call *call);
 int cli_checkpoint(const cli_call *call);
+int cli_data(const cli_call *call);
 int cli_settings(const cli_call *call);
 int cli_help(const cli_call *call);
 int cli_man(const cli_call *call);

@@ -33,6 +33,12 @@ static const cli_option bench_options[] = {
     {"--context", "N", "short for --train.context"},
     {"--independent", NULL, "the same work by worlds of one rank, in turn with the real one"},
     {NULL, NULL, NULL}};
+static const cli_option data_options[] = {
+    {"--tokenizer", "T",
+     "pack: char, byte, a tokenizer.json, or a folder with it or with encoder.json and vocab.bpe"},
+    {"--out", "FILE", "pack: the token file; X.tokenizer.json is written beside X.bin"},
+    {"--dtype", "uint16|uint32", "show: the numbers of a file without header (uint16)"},
+    {NULL, NULL, NULL}};
 static const cli_option checkpoint_options[] = {
     {"--to", "PATH", "export: X.safetensors for the weights, or a folder for a whole model"},
     {NULL, NULL, NULL}};
@@ -103,6 +109,14 @@ const cli_verb cli_verbs[] = {
      .takes_json = true,
      .most_words = 2,
      .run = cli_checkpoint},
+    {.name = "data",
+     .usage = "data pack --tokenizer T --out FILE TEXT...    cadre data show FILE [--json]",
+     .help = "packs text into a token file with its tokenizer beside it, or shows what one holds",
+     .examples = {"data pack --tokenizer byte --out book.bin book.txt", "data show book.bin"},
+     .options = data_options,
+     .takes_json = true,
+     .most_words = CLI_WORDS,
+     .run = cli_data},
     {.name = "settings",
      .usage = "settings [PREFIX] [--json]",
      .help = "lists every setting with its default and what it is for",
@@ -132,12 +146,6 @@ const cli_verb cli_verbs[] = {
      .usage = "verify RUN.yaml",
      .help = "compares layouts (not built yet)",
      .examples = {"verify run.yaml --ranks 1,2", "verify run.yaml --layouts \"dp=4; dp=2,tp=2\""},
-     .run = cli_later,
-     .hidden = true},
-    {.name = "data",
-     .usage = "data pack|show",
-     .help = "packs token files (not built yet)",
-     .examples = {"data pack --tokenizer byte --out book.bin book.txt", "data show book.bin"},
      .run = cli_later,
      .hidden = true},
     {.name = "runs",

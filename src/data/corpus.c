@@ -67,31 +67,9 @@ static cadre_status too_little(const char *name, double fraction, int64_t n) {
 
 /* ---- text ---- */
 
-/* `char` takes the characters of all texts; each file is checked by itself, for the complaint. */
-static cadre_status add_files(cadre_alphabet *alphabet, const cadre_paths *paths) {
-    for (int i = 0; i < paths->count; i++) {
-        cadre_map map;
-        CADRE_TRY(cadre_map_open(&map, paths->at[i]));
-        cadre_status st =
-            cadre_alphabet_add(alphabet, (const char *)map.data, map.bytes, paths->at[i]);
-        cadre_map_close(&map);
-        if (st) return st;
-    }
-    return CADRE_OK;
-}
-
 static cadre_status open_tokenizer(cadre_corpus *c, const sources *s) {
-    if (strcmp(s->cfg->tokenizer, "char") != 0) {
-        CADRE_TRY(cadre_tokenizer_open(&c->owned, s->cfg->tokenizer, NULL, 0, ""));
-    } else {
-        cadre_alphabet *alphabet = NULL;
-        CADRE_TRY(cadre_alloc(&alphabet, CADRE_MEM_OTHER, sizeof *alphabet));
-        cadre_status st = add_files(alphabet, &s->train);
-        if (!st) st = add_files(alphabet, &s->valid);
-        if (!st) st = cadre_char_open(&c->owned, alphabet);
-        cadre_free(&alphabet);
-        CADRE_TRY(st);
-    }
+    const cadre_paths *const lists[] = {&s->train, &s->valid};
+    CADRE_TRY(cadre_paths_tokenizer(&c->owned, s->cfg->tokenizer, lists, 2));
     c->tokenizer = c->owned;
     return CADRE_OK;
 }
@@ -144,11 +122,7 @@ static cadre_status beside(cadre_corpus *c, const cadre_paths *paths) {
     char path[CADRE_PATH], first[CADRE_PATH] = "";
     uint64_t hash = 0;
     for (int i = 0; i < paths->count; i++) {
-        const char *dot = strrchr(paths->at[i], '.'), *slash = strrchr(paths->at[i], '/');
-        int stem = (int)(dot && (!slash || dot > slash) ? (size_t)(dot - paths->at[i])
-                                                        : strlen(paths->at[i]));
-        int n = snprintf(path, sizeof path, "%.*s.tokenizer.json", stem, paths->at[i]);
-        if (n < 0 || (size_t)n >= sizeof path || !cadre_path_is_file(path)) continue;
+        if (!cadre_path_is_file(cadre_tokenizer_beside(path, paths->at[i]))) continue;
         cadre_map map;
         CADRE_TRY(cadre_map_open(&map, path));
         uint64_t own = cadre_hash(map.data, map.bytes, 0);

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/status.h"
+#include "data/tokenizer_private.h"
 #include "data/tokens_file.h"
 
 static bool ends_with(const char *text, const char *end) {
@@ -83,6 +84,40 @@ cadre_status cadre_paths_are_tokens(const cadre_paths *paths, int format, bool *
     }
     *ret_tokens = first;
     return CADRE_OK;
+}
+
+/* ---- tokenizers ---- */
+
+static cadre_status add_files(cadre_alphabet *alphabet, const cadre_paths *paths) {
+    for (int i = 0; i < paths->count; i++) {
+        cadre_map map;
+        CADRE_TRY(cadre_map_open(&map, paths->at[i]));
+        cadre_status st =
+            cadre_alphabet_add(alphabet, (const char *)map.data, map.bytes, paths->at[i]);
+        cadre_map_close(&map);
+        if (st) return st;
+    }
+    return CADRE_OK;
+}
+
+cadre_status cadre_paths_tokenizer(cadre_tokenizer **ret_tokenizer, const char *spec,
+                                   const cadre_paths *const *lists, int count) {
+    if (strcmp(spec, "char") != 0) return cadre_tokenizer_open(ret_tokenizer, spec, NULL, 0, "");
+    cadre_alphabet *alphabet = NULL;
+    CADRE_TRY(cadre_alloc(&alphabet, CADRE_MEM_OTHER, sizeof *alphabet));
+    cadre_status st = CADRE_OK;
+    for (int i = 0; !st && i < count; i++) st = add_files(alphabet, lists[i]);
+    if (!st) st = cadre_char_open(ret_tokenizer, alphabet);
+    cadre_free(&alphabet);
+    return st;
+}
+
+char *cadre_tokenizer_beside(char ret_path[CADRE_PATH], const char *path) {
+    const char *dot = strrchr(path, '.'), *slash = strrchr(path, '/');
+    int stem = (int)(dot && (!slash || dot > slash) ? (size_t)(dot - path) : strlen(path));
+    int n = snprintf(ret_path, CADRE_PATH, "%.*s.tokenizer.json", stem, path);
+    if (n < 0 || n >= CADRE_PATH) ret_path[0] = '\0';
+    return ret_path;
 }
 
 /* ---- text ---- */

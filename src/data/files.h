@@ -22,6 +22,14 @@ void cadre_paths_close(cadre_paths *paths);
  * Both kinds in one list are CADRE_EDATA. */
 cadre_status cadre_paths_are_tokens(const cadre_paths *paths, int format, bool *ret_tokens);
 
+/* The tokenizer that `spec` names (tokenizer.h); `char` takes the characters of the files of all
+ * lists, each checked by itself, for the complaint. */
+cadre_status cadre_paths_tokenizer(cadre_tokenizer **ret_tokenizer, const char *spec,
+                                   const cadre_paths *const *lists, int count);
+/* X.tokenizer.json for X.bin, whether it is there or not; returns `ret_path`. "" where it does not
+ * fit. */
+char *cadre_tokenizer_beside(char ret_path[CADRE_PATH], const char *path);
+
 /* Files joined: one is mapped, several are copied. */
 typedef struct cadre_file_text {
     const char *at;

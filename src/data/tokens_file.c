@@ -13,7 +13,7 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "token files are read as they are");
 
 enum {
-    HEADER = 1024,
+    HEADER = CADRE_TOKEN_HEADER,
     MAGIC = 20240520,
     MAGIC_WIDE = 20240801,
     MAGIC_EVAL = 20240522,
@@ -67,6 +67,12 @@ cadre_status cadre_token_file_read(cadre_token_file *ret_file, const void *data,
                 path, bytes, size, wide ? "uint32" : "uint16");
     *ret_file = (cadre_token_file){data, wide, (int64_t)(bytes / size)};
     return CADRE_OK;
+}
+
+void cadre_token_file_header(void *ret_header, int32_t count) {
+    const int32_t words[] = {MAGIC, VERSION, count};
+    memset(ret_header, 0, HEADER);
+    memcpy(ret_header, words, sizeof words);
 }
 
 /* ---- runs of tokens ---- */

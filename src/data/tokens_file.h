@@ -21,4 +21,8 @@ bool cadre_token_file_has_header(const void *data, size_t bytes);
 cadre_status cadre_token_file_read(cadre_token_file *ret_file, const void *data, size_t bytes,
                                    bool wide, const char *path);
 
+/* The header of `count` tokens of 16 bits. */
+enum { CADRE_TOKEN_HEADER = 1024 };
+void cadre_token_file_header(void *ret_header, int32_t count);
+
 #endif

@@ -183,6 +183,31 @@ static void hashes_stream_to_the_same_value(void **state) {
     assert_true(cadre_hash("abc", 3, 1) != cadre_hash("abc", 3, 0));
 }
 
+/* The examples of FIPS 180, and lengths around the end of a block against `sha256sum`. */
+static void sha256_gives_the_published_sums(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        const char *sum;
+    } rows[] = {
+        {"", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
+        {"abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+        {"abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
+        {"0123456789012345678901234567890123456789012345678901234",
+         "f34d5a0f80c0cbf84c8c0b90218c22637abd199965249da736a20143c8c9c9d9"},
+        {"0123456789012345678901234567890123456789012345678901234567890123",
+         "9674d9e078535b7cec43284387a6ee39956188e735a85452b0050b55341cda56"},
+    };
+    static char many[1000000];
+    char sum[65];
+    for (int i = 0; i < CADRE_COUNT(rows); i++)
+        assert_string_equal(cadre_sha256(sum, rows[i].text, strlen(rows[i].text)), rows[i].sum);
+    memset(many, 'a', sizeof many);
+    assert_string_equal(cadre_sha256(sum, many, sizeof many),
+                        "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(philox_gives_the_known_answers),
@@ -195,6 +220,7 @@ int main(void) {
         cmocka_unit_test(permutations_look_shuffled),
         cmocka_unit_test(small_permutations_cover_all_orders),
         cmocka_unit_test(hashes_stream_to_the_same_value),
+        cmocka_unit_test(sha256_gives_the_published_sums),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

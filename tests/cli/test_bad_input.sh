@@ -22,6 +22,14 @@ printf '\001\000\002\000\377\000' >tokens.bin
 i=0; while [ $i -lt 8 ]; do cat tokens.bin tokens.bin >more.bin; mv more.bin tokens.bin; i=$((i + 1)); done
 refused "token out of range" 3 'out of range' train tokens.bin --model.vocab=100
 refused "no tokenizer there" 3 'none.json' train text.txt --data.tokenizer=none.json
+refused "packing what is not there" 3 'missing.txt' "$CADRE" data pack --tokenizer byte --out x.bin missing.txt
+refused "packing with no tokenizer there" 3 'none.json' "$CADRE" data pack --tokenizer none.json --out x.bin text.txt
+refused "packing tokens" 3 'token file already' "$CADRE" data pack --tokenizer byte --out x.bin tokens.bin
+refused "packing onto the text" 2 'one of the texts' "$CADRE" data pack --tokenizer byte --out text.txt text.txt
+refused "packing invalid UTF-8 with char" 3 'invalid.txt.*67' "$CADRE" data pack --tokenizer char --out x.bin invalid.txt
+refused "packing into a folder that is not there" 6 'no/x.bin' "$CADRE" data pack --tokenizer byte --out no/x.bin text.txt
+[ ! -e x.bin ] && [ ! -e x.tokenizer.json ] && pass "no tokens are left of a packing that failed" || failure "files are left: $(ls)"
+refused "showing text as tokens" 3 'is no token file' "$CADRE" data show text.txt
 refused "learning rate to be given" 2 'optim.lr' train text.txt --optim.kind=sgd
 refused "a model that is not built" 2 'llama' train text.txt --model.kind=llama
 [ ! -d runs/missing ] && [ ! -d runs/empty ] && [ ! -d runs/invalid ] && pass "no folder is left of a run that never began" ||

@@ -7,7 +7,7 @@ expect "no word at all" 2 'cadre train --data.train' "$CADRE"
 is "three examples" "$("$CADRE" 2>&1 | grep -c '^  cadre ')" 3
 expect "version" 0 '^cadre 0\.1\.0$' "$CADRE" --version
 expect "help" 0 '^verbs:' "$CADRE" help
-for verb in train eval generate plan bench run checkpoint settings help; do
+for verb in train eval generate plan bench run checkpoint data settings help; do
     "$CADRE" "$verb" --help >help.txt 2>&1
     is "$verb --help: exit code" $? 0
     is "$verb --help: opens with two examples" "$(sed -n '1p;2,3s/^  cadre '"$verb"'.*/example/p' help.txt | tr '\n' ' ')" "examples: example example "
@@ -16,7 +16,7 @@ done
 refused "unknown verb" 2 'did you mean train' "$CADRE" trian
 refused "unknown verb, nothing near" 2 'unknown verb' "$CADRE" zzzzzzzzzzz
 refused "help of an unknown verb" 2 'did you mean plan' "$CADRE" help pla
-for verb in verify data runs report doctor; do refused "$verb is reserved" 2 'not built yet' "$CADRE" "$verb"; done
+for verb in verify runs report doctor; do refused "$verb is reserved" 2 'not built yet' "$CADRE" "$verb"; done
 
 refused "nothing to train on" 2 'cadre train --data.train=FILE' "$CADRE" train
 refused "a text in place of a run file" 2 'data.train=text.txt' "$CADRE" train text.txt
@@ -41,6 +41,13 @@ refused "checkpoint without an action" 2 'show, check or export' "$CADRE" checkp
 refused "checkpoint of nowhere" 3 'nowhere' "$CADRE" checkpoint show nowhere
 refused "checkpoint check of nowhere" 3 'nowhere' "$CADRE" checkpoint check nowhere
 refused "export without a target" 2 'takes --to' "$CADRE" checkpoint export nowhere
+refused "data without an action" 2 'pack or show' "$CADRE" data
+refused "data pack without a tokenizer" 2 'takes --tokenizer' "$CADRE" data pack text.txt --out x.bin
+refused "data pack without a target" 2 'takes --out' "$CADRE" data pack text.txt --tokenizer byte
+refused "data pack of nothing" 2 'takes texts' "$CADRE" data pack --tokenizer byte --out x.bin
+refused "data show of nothing" 2 'one token file' "$CADRE" data show
+refused "data show with a target" 2 'belong to data pack' "$CADRE" data show text.txt --out x.bin
+refused "data show of numbers of no kind" 2 'uint16 or uint32' "$CADRE" data show x.bin --dtype int8
 refused "unknown bench" 2 'allreduce' "$CADRE" bench allreduc
 refused "unknown bench, nothing near" 2 'there are allreduce, memory' "$CADRE" bench zzzzzzzzzzz
 refused "run without a program" 2 'program after --' "$CADRE" run --ranks 2
@@ -55,6 +62,17 @@ expect "completion" 0 'complete ' "$CADRE" completion
 expect "plan without data" 0 'vocabulary of 256' "$CADRE" plan --ranks 2
 expect "plan of a run file" 0 'batch' "$CADRE" plan good.yaml
 expect "plan as JSON" 0 '"bytes_per_rank"' "$CADRE" plan --json --model.preset=gpt2-124m --model.vocab=50257
+# 13 billion parameters are 48 GiB: a plan has to do without them, in less than a second.
+parameters() { tr -d ' \n' <"$1" | grep -o '"parameters":[0-9]*' | head -n 1 | cut -d: -f2; }
+for row in gpt2-1.5b:1557611200 gpt2-xl:1557611200 gpt2-13b:12853386240; do
+    preset=${row%:*}
+    (ulimit -v 1000000; exec timeout 1 "$CADRE" plan --json --model.preset="$preset") >plan.json 2>&1
+    is "plan of $preset in a second and 1 GB" $? 0
+    is "plan of $preset counts its parameters" "$(parameters plan.json)" "${row#*:}"
+    for key in gradients optimizer activations buckets loader workspace other total flops_per_step traffic; do
+        grep -q "\"$key\": *[1-9{0]" plan.json || failure "plan of $preset: no $key"
+    done
+done
 is "plan counts GPT-2's parameters" "$("$CADRE" plan --json --model.preset=gpt2-124m --model.vocab=50257 | tr -d ' \n' | grep -o '"parameters":[0-9]*' | head -n 1 | cut -d: -f2)" 124439808
 refused "plan of a layout that cannot be" 2 'nearest' "$CADRE" plan --ranks 5
 refused "plan --timeline" 2 'not built yet' "$CADRE" plan --timeline
