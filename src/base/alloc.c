@@ -20,7 +20,7 @@ typedef struct block {
 enum { HEADER = 64 };
 _Static_assert(sizeof(block) <= HEADER, "the header fits in front of the memory");
 
-static _Atomic int64_t live[CADRE_MEM_KINDS], peak[CADRE_MEM_KINDS];
+static _Atomic int64_t live[CADRE_MEM_KINDS], peak[CADRE_MEM_KINDS], allocations;
 
 static const char *const names[CADRE_MEM_KINDS] = {
     "parameters", "gradients", "optimizer", "activations",
@@ -57,6 +57,10 @@ int64_t cadre_live_bytes(void) {
     return sum;
 }
 
+int64_t cadre_mem_allocations(void) {
+    return atomic_load(&allocations);
+}
+
 static block *header_of(void *memory) {
     return (block *)((char *)memory - HEADER);
 }
@@ -82,6 +86,7 @@ cadre_status cadre_alloc(void *ret_pointer, cadre_mem kind, size_t bytes) {
                 names[kind]);
     memset(b, 0, whole);
     *b = (block){.bytes = bytes, .kind = kind};
+    atomic_fetch_add(&allocations, 1);
     cadre_mem_note(kind, (int64_t)bytes);
     put_pointer(ret_pointer, (char *)b + HEADER);
     return CADRE_OK;

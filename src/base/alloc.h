@@ -41,6 +41,7 @@ int64_t cadre_mem_peak(cadre_mem kind);
 void cadre_mem_reset_peaks(void);
 /* Of all kinds but workspace, which belongs to threads and stays until they end. */
 int64_t cadre_live_bytes(void);
+int64_t cadre_mem_allocations(void); /* how often memory was taken so far */
 const char *cadre_mem_name(cadre_mem kind);
 
 #endif

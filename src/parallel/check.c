@@ -26,14 +26,13 @@ static int64_t usual(const int64_t *all, int ranks, int entries, int i) {
     return best;
 }
 
-cadre_status cadre_compare_hashes(cadre_comm *comm, const int64_t *mine, int entries,
-                                  const char *name, int *ret_entry, int *ret_rank) {
+cadre_status cadre_compare_hashes(cadre_comm *comm, int64_t *hash, int entries, const char *name,
+                                  int *ret_entry, int *ret_rank) {
     int ranks = cadre_comm_size(comm);
-    int64_t *all = NULL;
+    int64_t *all = hash + entries;
     *ret_entry = *ret_rank = -1;
-    CADRE_TRY(cadre_alloc_array(&all, CADRE_MEM_BUCKETS, (int64_t)ranks * entries, sizeof *all));
-    cadre_status st = cadre_all_gather(comm, mine, all, entries, CADRE_I64, name, NULL);
-    for (int i = 0; i < entries && !st && *ret_rank < 0; i++) {
+    CADRE_TRY(cadre_all_gather(comm, hash, all, entries, CADRE_I64, name, NULL));
+    for (int i = 0; i < entries && *ret_rank < 0; i++) {
         bool same = true;
         for (int r = 1; r < ranks && same; r++) same = all[(int64_t)r * entries + i] == all[i];
         if (same) continue;
@@ -42,8 +41,7 @@ cadre_status cadre_compare_hashes(cadre_comm *comm, const int64_t *mine, int ent
         for (int r = 0; r < ranks && *ret_rank < 0; r++)
             if (all[(int64_t)r * entries + i] != most) *ret_rank = r;
     }
-    cadre_free(&all);
-    return st;
+    return CADRE_OK;
 }
 
 typedef struct hashing {
@@ -62,16 +60,15 @@ static void hash_range(void *arg, int64_t begin, int64_t end, int worker) {
 }
 
 cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step) {
-    int64_t *mine = NULL;
-    int id, rank;
+    int id, rank, params = p->span.params;
     if (p->queue->meta) return CADRE_OK;
-    CADRE_TRY(cadre_alloc_array(&mine, CADRE_MEM_BUCKETS, p->span.params, sizeof *mine));
-    hashing h = {p, mine};
-    cadre_pool_for(p->queue->pool, p->span.params, 1, hash_range, &h);
-    cadre_status st =
-        cadre_compare_hashes(p->world, mine, p->span.params, "parameter hashes", &id, &rank);
-    cadre_free(&mine);
-    CADRE_TRY(st);
+    if (!p->hashes) { /* kept for the next check */
+        int64_t rows = 1 + cadre_comm_size(p->world);
+        CADRE_TRY(cadre_alloc_array(&p->hashes, CADRE_MEM_BUCKETS, rows * params, sizeof(int64_t)));
+    }
+    hashing h = {p, p->hashes};
+    cadre_pool_for(p->queue->pool, params, 1, hash_range, &h);
+    CADRE_TRY(cadre_compare_hashes(p->world, p->hashes, params, "parameter hashes", &id, &rank));
     CADRE_CHECK(rank < 0, CADRE_EINTERNAL,
                 "after step %" PRId64
                 ": parameter %s of rank %d differs from the other ranks'; all ranks should hold "

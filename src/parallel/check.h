@@ -4,10 +4,11 @@
 
 #include "comm/comm.h"
 
-/* Collective. Compares `entries` hashes over the ranks. `*ret_entry` is the first entry that
- * differs and `*ret_rank` the first rank whose hash is not that of most ranks; both -1 when all are
- * the same. Written in any case. */
-cadre_status cadre_compare_hashes(cadre_comm *comm, const int64_t *mine, int entries,
-                                  const char *name, int *ret_entry, int *ret_rank);
+/* Collective. Compares `entries` hashes over the ranks: this rank's lie first in `hash`, which has
+ * room for every rank's behind them. `*ret_entry` is the first entry that differs and `*ret_rank`
+ * the first rank whose hash is not that of most ranks; both -1 when all are the same. Written in
+ * any case. */
+cadre_status cadre_compare_hashes(cadre_comm *comm, int64_t *hash, int entries, const char *name,
+                                  int *ret_entry, int *ret_rank);
 
 #endif

@@ -161,6 +161,7 @@ void cadre_parallel_close(cadre_parallel **parallel) {
     for (int k = 0; k < CADRE_OPTIM_STATES; k++) cadre_free(&p->state[k]);
     give_shared(p, CADRE_MEM_GRADIENTS, &p->gradients);
     give_shared(p, CADRE_MEM_PARAMETERS, &p->values);
+    cadre_free(&p->hashes);
     cadre_free(&p->written);
     cadre_free(&p->param_item);
     cadre_free(&p->item_param);

@@ -34,12 +34,15 @@ struct cadre_parallel {
     cadre_norm norm;
 
     cadre_tape *tape;
+    int again_blocks; /* computed again in the backward pass */
+    bool reserved;    /* the tape has its memory */
     cadre_param_store training, reading;
     int64_t serial;   /* of the step */
     int64_t *written; /* by parameter: the step in which its gradient was last written */
     bool last_micro;  /* gradients that become complete now are final */
     int bad_param;    /* the first in backward order whose gradient is not finite here; -1 */
     int64_t skipped_steps;
+    int64_t *hashes; /* of all parameters on all ranks, for the comparison; NULL before the first */
 
     void (*after_action)(void *self); /* NULL: nobody looks */
     void *after_self;
@@ -50,6 +53,11 @@ struct cadre_parallel {
 
 /* What the tape sees (parallel/store.c). */
 void cadre_parallel_stores(cadre_parallel *p);
+/* Records a pass: the model's loss (parallel/dry.c). */
+cadre_status cadre_parallel_forward(const cadre_parallel *p, cadre_tape *tape,
+                                    const cadre_pass *pass, cadre_tensor **ret_loss);
+/* Before the first pass: gives the tape what a dry run of it counts (parallel/dry.c). */
+cadre_status cadre_parallel_reserve(cadre_parallel *p, const cadre_pass *pass);
 /* A bucket starts: looks for values that are not finite in this rank's own gradients. */
 void cadre_parallel_scan(void *self, int bucket);
 

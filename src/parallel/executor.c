@@ -42,13 +42,8 @@ static cadre_status forward(cadre_parallel *p, running *r, const cadre_action *a
     pass.training = true;
     pass.label_smoothing = p->optim.label_smoothing;
     pass.key.step = r->step;
-    CADRE_TRY(cadre_tape_begin(p->tape, &pass));
-    r->loss = cadre_model_forward(p->model, p->tape);
-    CADRE_TRY(cadre_tape_status(p->tape));
-    CADRE_CHECK(r->loss && r->loss->dtype == CADRE_F64 && cadre_count(r->loss) == 2, CADRE_EUSAGE,
-                "the model's last block has to return a loss (a sum and its count, f64), as "
-                "cadre_cross_entropy does");
-    return CADRE_OK;
+    CADRE_TRY(cadre_parallel_reserve(p, &pass));
+    return cadre_parallel_forward(p, p->tape, &pass, &r->loss);
 }
 
 static cadre_status backward(cadre_parallel *p, running *r, const cadre_action *a) {

@@ -64,6 +64,27 @@ cadre_status cadre_parallel_step(cadre_parallel *p, const cadre_micro_source *so
 /* Local: `after` is called behind every action of a step from now on, in the caller's thread. */
 void cadre_parallel_on_action(cadre_parallel *p, void (*after)(void *self), void *self);
 
+/* What a pass holds and costs on one rank. */
+typedef struct cadre_pass_cost {
+    int64_t activations; /* bytes at the peak */
+    double flops;        /* without what is computed again */
+    int again_blocks;    /* that are computed again */
+    double again_flops;
+} cadre_pass_cost;
+
+/* Local. Runs a pass of these shapes dry (data are not read; `shapes->training` decides whether
+ * there is a backward pass), with the first `blocks` blocks of the model computed again where that
+ * saves memory (tape/tape.h). */
+cadre_status cadre_parallel_measure(const cadre_parallel *p, const cadre_pass *shapes, int blocks,
+                                    cadre_pass_cost *ret_cost);
+/* Local. The fewest blocks with which the activations take at most `room` bytes, and what the pass
+ * then costs. When no number is enough: all of them. */
+cadre_status cadre_parallel_fit(const cadre_parallel *p, const cadre_pass *shapes, int64_t room,
+                                int *ret_blocks, cadre_pass_cost *ret_cost);
+/* Local: from the next step on the first `blocks` blocks are computed again (at first: none).
+ * Results are the same bits, so ranks may differ. */
+void cadre_parallel_recompute(cadre_parallel *p, int blocks);
+
 /* Collective: are all parameters the same bits on every rank? The first that differs is named with
  * rank and step (CADRE_EINTERNAL). */
 cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step);

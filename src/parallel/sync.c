@@ -108,16 +108,34 @@ static cadre_status announce(cadre_sync *s, cadre_status st) {
     return st;
 }
 
-/* Collective: did all ranks add the same arrays? The same answer on every rank. */
-static cadre_status compare_arrays(cadre_sync *s) {
-    int64_t count = s->count, *hash = NULL;
+/* Room for `count` hashes of this rank and of every rank. */
+static cadre_status take_hashes(const cadre_sync *s, int count, int64_t **ret_hashes) {
+    int64_t rows = 1 + cadre_comm_size(s->comm);
+    return cadre_alloc_array(ret_hashes, CADRE_MEM_OTHER, rows * count, sizeof(int64_t));
+}
+
+/* Collective: did all ranks add as many arrays? */
+static cadre_status compare_counts(const cadre_sync *s) {
+    int64_t *count = NULL;
     int at, rank;
-    CADRE_TRY(cadre_compare_hashes(s->comm, &count, 1, "count of arrays", &at, &rank));
+    CADRE_TRY(take_hashes(s, 1, &count));
+    count[0] = s->count;
+    cadre_status st = cadre_compare_hashes(s->comm, count, 1, "count of arrays", &at, &rank);
+    cadre_free(&count);
+    CADRE_TRY(st);
     CADRE_CHECK(rank < 0, CADRE_EPEER,
                 "rank %d added another number of arrays than most ranks (here: %d); all ranks have "
                 "to add the same arrays in the same order",
                 rank, s->count);
-    CADRE_TRY(cadre_alloc_array(&hash, CADRE_MEM_OTHER, count, sizeof *hash));
+    return CADRE_OK;
+}
+
+/* Collective: did all ranks add the same arrays? The same answer on every rank. */
+static cadre_status compare_arrays(cadre_sync *s) {
+    int64_t *hash = NULL;
+    int at, rank;
+    CADRE_TRY(compare_counts(s));
+    CADRE_TRY(take_hashes(s, s->count, &hash));
     for (int i = 0; i < s->count; i++) {
         const array *a = &s->at[i];
         const int64_t shape[2] = {a->n, a->group};
@@ -280,7 +298,7 @@ cadre_status cadre_sync_check(cadre_sync *s) {
     int64_t *hash = NULL;
     int at, rank;
     CADRE_CHECK(s->started, CADRE_EUSAGE, "cadre_sync_check comes after cadre_sync_start");
-    CADRE_TRY(cadre_alloc_array(&hash, CADRE_MEM_OTHER, s->count, sizeof *hash));
+    CADRE_TRY(take_hashes(s, s->count, &hash));
     for (int i = 0; i < s->count; i++) {
         const array *a = &s->at[i];
         size_t bytes = (size_t)a->n * cadre_dtype_size(s->group[a->group].dtype);

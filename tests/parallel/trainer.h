@@ -46,6 +46,7 @@ typedef struct training {
     int plant;  /* rank + 1 that changes a weight after step 1; 0: none */
     bool meta;  /* a dry run; the world then has one rank */
     const char *dp;
+    int recompute; /* blocks to be computed again */
     bool faulty;
     int64_t fault;
 } training;
@@ -65,6 +66,8 @@ typedef struct trained {
     int in_flight;         /* operations of the backward pass beside which a bucket travelled */
     int64_t traffic, buckets, bytes[CADRE_MEM_KINDS];
     int64_t live[CADRE_MEM_KINDS]; /* as counted, of all ranks of this process */
+    int64_t first_live;            /* activations after the first step, the same */
+    int64_t allocations;           /* of all ranks after the first step */
 } trained;
 
 /* The settings that rooms above own and a model reads. */
@@ -254,13 +257,21 @@ static cadre_status all_steps(test_rank *me, cadre_parallel *p, const cadre_mode
     f->end = (int64_t)(me->rank + 1) * SAMPLES / me->size;
     f->micro_batch = t->micro_batch ? t->micro_batch : SAMPLES;
     cadre_status st = cadre_parallel_draw(p);
+    int64_t allocations = 0;
     if (to && !t->meta) keep_values(p, to->start);
+    if (t->recompute) cadre_parallel_recompute(p, t->recompute);
     for (int step = 1; step <= (t->steps ? t->steps : 1) && !st; step++) {
         st = one_step(me, p, m, f, step, to);
         if (step == 1 && t->plant == me->rank + 1) set_value(p, m, "transformer.wpe.weight", 7);
         if (!st && t->check) st = cadre_parallel_check_equal(p, step);
+        if (st || step > 1) continue;
+        if (to) to->first_live = cadre_mem_live(CADRE_MEM_ACTIVATIONS);
+        st = cadre_barrier(me->comm, "after the first step"); /* all have taken what they need */
+        allocations = cadre_mem_allocations();
     }
+    if (!st) st = cadre_barrier(me->comm, "after the last step");
     if (to) {
+        to->allocations = cadre_mem_allocations() - allocations;
         int64_t bytes[CADRE_MEM_KINDS];
         if (!t->meta) keep_values(p, to->end);
         to->hash = cadre_parallel_hash(p);
