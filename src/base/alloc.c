@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A block is [header, 64 bytes][memory]; the header remembers category and size so that free can
- * count.
+ * count. A large block is a mapping of its own, so that its pages come zeroed, are huge ones where
+ * the system has them, are only there once touched, and go back to the system with the block.
  */
 #include "base/alloc.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/fault.h"
 #include "base/status.h"
 
 typedef struct block {
     size_t bytes;
+    size_t mapped; /* bytes of its mapping; 0: from the C library */
     cadre_mem kind;
 } block;
 
-enum { HEADER = 64 };
+enum { HEADER = 64, PAGE = 4096, LARGE = 4 << 20 /* two huge pages */ };
 _Static_assert(sizeof(block) <= HEADER, "the header fits in front of the memory");
 
 static _Atomic int64_t live[CADRE_MEM_KINDS], peak[CADRE_MEM_KINDS], allocations;
@@ -77,15 +80,36 @@ static void put_pointer(void *pointer, void *value) {
     memcpy(pointer, &value, sizeof value);
 }
 
+void cadre_mem_huge(void *memory, size_t bytes) {
+    uintptr_t first = ((uintptr_t)memory + PAGE - 1) / PAGE * PAGE,
+              end = ((uintptr_t)memory + bytes) / PAGE * PAGE;
+    /* Where there are none, small ones do. */
+    if (bytes >= LARGE) (void)madvise((void *)first, end - first, MADV_HUGEPAGE);
+}
+
+/* A zeroed block of `whole` bytes with its header; NULL: no memory. */
+static block *take(size_t whole) {
+    if (whole < LARGE) {
+        block *b = aligned_alloc(HEADER, whole);
+        if (b) memset(b, 0, whole);
+        return b;
+    }
+    block *b = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (b == MAP_FAILED) return NULL;
+    cadre_mem_huge(b, whole);
+    b->mapped = whole;
+    return b;
+}
+
 cadre_status cadre_alloc(void *ret_pointer, cadre_mem kind, size_t bytes) {
-    CADRE_CHECK(bytes <= SIZE_MAX - 2 * HEADER, CADRE_ERESOURCE, "cannot allocate %zu bytes for %s",
-                bytes, names[kind]);
+    CADRE_CHECK(bytes <= PTRDIFF_MAX - 2 * HEADER, CADRE_ERESOURCE,
+                "cannot allocate %zu bytes for %s", bytes, names[kind]);
     size_t whole = (bytes + HEADER + HEADER - 1) / HEADER * HEADER;
-    block *b = cadre_fault_here() ? NULL : aligned_alloc(HEADER, whole);
+    block *b = cadre_fault_here() ? NULL : take(whole);
     CADRE_CHECK(b, CADRE_ERESOURCE, "out of memory: cannot allocate %zu bytes for %s", bytes,
                 names[kind]);
-    memset(b, 0, whole);
-    *b = (block){.bytes = bytes, .kind = kind};
+    b->bytes = bytes;
+    b->kind = kind;
     atomic_fetch_add(&allocations, 1);
     cadre_mem_note(kind, (int64_t)bytes);
     put_pointer(ret_pointer, (char *)b + HEADER);
@@ -115,7 +139,10 @@ void cadre_free(void *pointer) {
     if (!memory) return;
     block *b = header_of(memory);
     cadre_mem_note(b->kind, -(int64_t)b->bytes);
-    free(b);
+    if (b->mapped)
+        (void)munmap(b, b->mapped);
+    else
+        free(b);
     put_pointer(pointer, NULL);
 }
 

@@ -33,6 +33,8 @@ cadre_status cadre_realloc(void *pointer, cadre_mem kind, size_t bytes);
 void cadre_free(void *pointer);
 cadre_status cadre_strdup(char **ret_copy, const char *text);
 
+/* Asks for huge pages under memory that comes from elsewhere; small ranges stay as they are. */
+void cadre_mem_huge(void *memory, size_t bytes);
 /* Counts memory that comes from elsewhere (a mapped heap, a library's workspace): add > 0 or < 0
  * bytes. */
 void cadre_mem_note(cadre_mem kind, int64_t add);

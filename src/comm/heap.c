@@ -62,6 +62,7 @@ cadre_status cadre_heap_alloc(cadre_world *w, size_t bytes, void **ret_pointer) 
                 bytes, own(w)->bytes);
     char *block = own(w)->base + at;
     memcpy(block, &whole, sizeof whole);
+    cadre_mem_huge(block, whole);
     memset(block + CADRE_LINE, 0, whole - CADRE_LINE);
     *ret_pointer = block + CADRE_LINE;
     return CADRE_OK;
@@ -96,7 +97,9 @@ void cadre_heap_free(cadre_world *w, void *pointer) {
     if (whole >= GIVE_BACK) { /* whole pages inside the block */
         uintptr_t first = ((uintptr_t)block + PAGE - 1) / PAGE * PAGE,
                   end = ((uintptr_t)block + whole) / PAGE * PAGE;
-        (void)madvise((void *)first, end - first, MADV_REMOVE);
+        /* The first is for memory that processes share, the second for memory of one. */
+        if (madvise((void *)first, end - first, MADV_REMOVE))
+            (void)madvise((void *)first, end - first, MADV_DONTNEED);
     }
     pthread_mutex_lock(&w->lock);
     w->allocations--;

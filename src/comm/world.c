@@ -87,7 +87,7 @@ static cadre_status make_memory(size_t bytes, const char *what, int *ret_fd) {
 }
 
 static cadre_status map_memory(int fd, size_t bytes, void **ret_base) {
-    int flags = fd >= 0 ? MAP_SHARED | MAP_NORESERVE : MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE;
+    int flags = (fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS) | MAP_NORESERVE;
     void *base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     CADRE_CHECK(base != MAP_FAILED, CADRE_ERESOURCE, "cannot map %zu bytes of shared memory: %s",
                 bytes, strerror(errno));

@@ -56,6 +56,28 @@ static void what_cannot_be_is_refused(void **state) {
     assert_int_equal(cadre_live_bytes(), 0);
 }
 
+/* A block of megabytes comes another way than a small one, and keeps the same promises. */
+static void a_large_block_is_like_a_small_one(void **state) {
+    (void)state;
+    enum { SMALL = 1000, LARGE = 9 << 20, LARGER = 33 << 20 };
+    unsigned char *p = NULL;
+    for (int i = 0; i < 2; i++) { /* the second time where the first one lay */
+        OK(cadre_alloc(&p, CADRE_MEM_OPTIMIZER, LARGE));
+        assert_int_equal((uintptr_t)p % 64, 0);
+        assert_true(all_zero(p, LARGE));
+        assert_int_equal(cadre_mem_live(CADRE_MEM_OPTIMIZER), LARGE);
+        memset(p, 7, LARGE);
+        if (i == 0) cadre_free(&p);
+    }
+    OK(cadre_realloc(&p, CADRE_MEM_OPTIMIZER, LARGER));
+    assert_int_equal(p[LARGE - 1], 7);
+    assert_true(all_zero(p + LARGE, LARGER - LARGE));
+    OK(cadre_realloc(&p, CADRE_MEM_OPTIMIZER, SMALL));
+    assert_int_equal(p[SMALL - 1], 7);
+    cadre_free(&p);
+    assert_int_equal(cadre_live_bytes(), 0);
+}
+
 static void a_grown_block_keeps_its_bytes(void **state) {
     (void)state;
     unsigned char *p = NULL;
@@ -216,6 +238,7 @@ int main(void) {
         cmocka_unit_test(blocks_are_zero_aligned_and_counted),
         cmocka_unit_test(empty_blocks_are_distinct),
         cmocka_unit_test(what_cannot_be_is_refused),
+        cmocka_unit_test(a_large_block_is_like_a_small_one),
         cmocka_unit_test(a_grown_block_keeps_its_bytes),
         cmocka_unit_test(peaks_stay_until_reset),
         cmocka_unit_test(counters_hold_over_threads),
