@@ -102,5 +102,8 @@ struct json_t *cadre_bench_allreduce_row(const char *who, int ranks, int64_t byt
                                          const cadre_bench_stats *us);
 cadre_status cadre_bench_memory(cadre_comm *world, const cadre_bench_opts *opts,
                                 cadre_bench *bench);
+cadre_status cadre_bench_gemm(cadre_comm *world, const cadre_bench_opts *opts, cadre_bench *bench);
+cadre_status cadre_bench_step(cadre_comm *world, const cadre_bench_opts *opts, cadre_bench *bench);
+void cadre_bench_step_notes(const struct json_t *rows, cadre_text *to);
 
 #endif

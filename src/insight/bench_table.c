@@ -22,6 +22,38 @@ static const cadre_bench_column memory_columns[] = {{"op", "op", 's', -6, 0},
                                                     {"of_alone", "of alone", '%', 9, 0},
                                                     {NULL}};
 
+static const cadre_bench_column gemm_columns[] = {{"phase", "product", 's', -8, 0},
+                                                  {"rows", "rows", 'i', 6, 0},
+                                                  {"in", "in", 'i', 6, 0},
+                                                  {"out", "out", 'i', 6, 0},
+                                                  {"calls", "calls", 'i', 5, 0},
+                                                  {"us.median", "median us", 'f', 10, 1},
+                                                  {"us.min", "min us", 'f', 10, 1},
+                                                  {"us.max", "max us", 'f', 10, 1},
+                                                  {"gflop_per_s", "GFLOP/s", 'f', 8, 1},
+                                                  {"of_limit", "of limit", '%', 8, 0},
+                                                  {"best_layout", "best", 's', -7, 0},
+                                                  {"best_gflop_per_s", "GFLOP/s", 'f', 8, 1},
+                                                  {NULL}};
+
+static const cadre_bench_column step_columns[] = {{"who", "who", 's', -11, 0},
+                                                  {"model", "model", 's', -10, 0},
+                                                  {"dtype", "dtype", 's', -5, 0},
+                                                  {"ranks", "ranks", 'i', 5, 0},
+                                                  {"threads", "threads", 'i', 7, 0},
+                                                  {"micro_batch", "micro", 'i', 5, 0},
+                                                  {"context", "context", 'i', 7, 0},
+                                                  {"step_ms.median", "median ms", 'f', 10, 2},
+                                                  {"step_ms.min", "min ms", 'f', 10, 2},
+                                                  {"step_ms.max", "max ms", 'f', 10, 2},
+                                                  {"tokens_per_s", "tok/s", 'f', 9, 0},
+                                                  {"of_gemm_limit", "of limit", '%', 8, 1},
+                                                  {"of_independent", "of indep.", '%', 9, 1},
+                                                  {"of_alone", "of alone", '%', 8, 1},
+                                                  {NULL}};
+
+#define MODEL_OPTIONS " --model --dtype --threads --micro-batch --context"
+
 const cadre_bench_kind cadre_bench_kinds[] = {
     {.name = "allreduce",
      .help = "sums over the ranks, beside the machine's limit and the peers that are installed",
@@ -36,6 +68,19 @@ const cadre_bench_kind cadre_bench_kinds[] = {
      .ranks = 2,
      .columns = memory_columns,
      .run = cadre_bench_memory},
+    {.name = "gemm",
+     .help = "each matrix product of a model's step, beside the fastest product of this machine",
+     .options = MODEL_OPTIONS " --seconds --repeat ",
+     .ranks = 1,
+     .columns = gemm_columns,
+     .run = cadre_bench_gemm},
+    {.name = "step",
+     .help = "a model's training step taken apart, beside the time of its products alone",
+     .options = MODEL_OPTIONS " --independent --seconds --repeat ",
+     .ranks = 1,
+     .columns = step_columns,
+     .run = cadre_bench_step,
+     .notes = cadre_bench_step_notes},
 };
 const int cadre_bench_kind_count = CADRE_COUNT(cadre_bench_kinds);
 

@@ -12,6 +12,7 @@
 #include "base/threads.h"
 #include "data/corpus.h"
 #include "parallel/parallel.h"
+#include "train/settings.h"
 
 /* Where the calling thread may run: anywhere it could before, or on its rank's cores. */
 typedef struct cadre_binding {
@@ -41,5 +42,8 @@ cadre_status cadre_state_save(cadre_comm *world, cadre_parallel *p, const cadre_
 cadre_status cadre_state_load(cadre_comm *world, cadre_parallel *p, const cadre_model *model,
                               const char *path, uint64_t data_hash, int64_t *ret_step,
                               int64_t *ret_samples, double *ret_valid_loss);
+
+/* Only token models are trained from data sets so far. */
+cadre_status cadre_check_model_kind(const cadre_config *c);
 
 #endif

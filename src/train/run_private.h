@@ -59,8 +59,6 @@ void cadre_run_close(cadre_run *run);
 /* The loop (loop.c), to the end or a signal. */
 cadre_status cadre_run_loop(cadre_run *run);
 
-/* Only token models are trained from data sets so far. */
-cadre_status cadre_check_model_kind(const cadre_config *c);
 /* The dry run of one rank (plan.c), on resolved settings with the learning rate scaled. */
 cadre_status cadre_plan_measure(const cadre_config *c, const cadre_model *model,
                                 cadre_plan *ret_plan);

@@ -17,4 +17,16 @@ expect "as JSON" 0 '"bench": "memory"' "$CADRE" bench memory --bytes 64KiB --rep
 cp out memory.json
 is "it is one document" "$(awk '/^{/ { n++ } END { print n }' memory.json)" 1
 is "with four rows" "$(grep -c '"op":' memory.json)" 4
+
+model="--model gpt2-char --model.layers=1 --model.width=32 --model.heads=2 --model.vocab=40 --micro-batch 2 --context 16"
+expect "gemm" 0 '^  weights ' "$CADRE" bench gemm $model --repeat 3
+expect "step" 0 '^  matmul ' "$CADRE" bench step $model --repeat 3
+expect "step on two ranks, beside worlds of one" 0 '"of_independent"' "$CADRE" bench step $model --repeat 5 --ranks 2 --independent --json
+is "the parts are the step" "$(awk '
+    /"parts_ms"/ { inside = 1; next } inside && /}/ { inside = 0 } inside { gsub(/[",:]/, ""); sum += $2 }
+    /"step_ms"/ { want = 1 } want && /"median"/ && !step { gsub(/,/, ""); step = $2 }
+    END { print (sum > 0.99 * step && sum < 1.01 * step) ? "yes" : sum " of " step }' out)" yes
+refused "an unknown model" 2 'gpt2-124m' "$CADRE" bench step --model gpt2-125m
+refused "the reference kernels" 2 'run.device' "$CADRE" bench gemm $model --run.device=ref
+refused "a context that the model has not" 2 'context' "$CADRE" bench step $model --model.context=8
 finish

@@ -41,7 +41,7 @@ cadre_status cadre_pooled(cadre_queue *q, cadre_call *c, int64_t n, int64_t grai
     if (n <= 0 || (alone && !q->watch)) return n > 0 ? fn(c, 0, n) : CADRE_OK;
     job j = {.call = c, .fn = fn, .timed = q->watch != NULL, .failed = ATOMIC_FLAG_INIT};
     cadre_pool_for(q->pool, n, grain, run, &j);
-    if (q->watch) q->watch->product_ns += j.product_ns / cadre_pool_threads(q->pool);
+    if (q->watch) q->watch->product_ns += j.product_ns / (alone ? 1 : cadre_pool_threads(q->pool));
     return j.status ? cadre_error_restore(&j.error) : CADRE_OK;
 }
 

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * bench step: a training step taken apart, beside the time that its own matrix products take alone.
+ *
+ * The limit: all linear layers of the step (forward, input gradients, weight gradients), one after
+ * the other, on the layers' own weights and gradients, each in the fastest way known (found before,
+ * product by product), on all ranks at once. Steps and limits are measured in turn, so that
+ * whatever else the machine does falls on both.
+ *
+ * Parts come from a watch on the queue: time in products is `matmul`, what else an operation takes
+ * goes to the part of its kind. `rest` is what is left of the step.
+ *
+ * With --independent the same step is also taken, in turn, by worlds of one rank: all of them at
+ * once, and rank 0's while the others sleep.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "insight/bench_model.h"
+#include "insight/document.h"
+
+enum { TRIES = 3 };
+
+/* ---- parts ---- */
+
+typedef enum part {
+    MATMUL,
+    ATTENTION,
+    NORMS,
+    ACTIVATION,
+    LOSS,
+    BIAS,
+    EMBEDDING,
+    RESIDUAL,
+    OPTIMIZER,
+    EXPOSED,
+    REST,
+    PARTS
+} part;
+
+static const char *const part_names[PARTS] = {"matmul",    "attention", "norms",     "activation",
+                                              "loss",      "bias",      "embedding", "residual",
+                                              "optimizer", "exposed",   "rest"};
+static const char *const part_helps[PARTS] = {
+    "products of the linear layers and the head",
+    "attention, its products included",
+    "layer norms",
+    "GELU and its slope",
+    "cross-entropy",
+    "gradients of biases, and what else a linear layer does besides its product",
+    "embedding and positions",
+    "sums and dropout of the residual stream",
+    "norm, clipping, update",
+    "communication that computation did not hide",
+    "everything else"};
+
+/* Of an operation, without its products; a fused GELU counts as ACTIVATION. */
+static part part_of(const cadre_call *c) {
+    switch (c->op) {
+    case CADRE_OP_LINEAR:
+        return c->a.gelu ? ACTIVATION : BIAS;
+    case CADRE_OP_ATTENTION:
+        return ATTENTION;
+    case CADRE_OP_LAYER_NORM:
+        return NORMS;
+    case CADRE_OP_GELU:
+        return ACTIVATION;
+    case CADRE_OP_CROSS_ENTROPY:
+    case CADRE_OP_SQUARED_ERROR:
+    case CADRE_OP_SUM:
+        return LOSS;
+    case CADRE_OP_EMBEDDING:
+    case CADRE_OP_POSITIONS:
+        return EMBEDDING;
+    case CADRE_OP_ADD:
+    case CADRE_OP_DROPOUT:
+        return RESIDUAL;
+    default:
+        return REST;
+    }
+}
+
+static void note_parts(void *self, const cadre_call *c, cadre_phase phase, int64_t ns,
+                       int64_t product_ns) {
+    double *parts = self;
+    part p = part_of(c);
+    (void)phase;
+    if (p == ATTENTION) product_ns = 0;
+    parts[MATMUL] += (double)product_ns;
+    parts[p] += (double)(ns - product_ns);
+}
+
+/* ---- the job ---- */
+
+typedef enum series { STEP, LIMIT, INDEPENDENT, ALONE, SERIES } series;
+
+typedef struct job {
+    cadre_bench_model model;
+    const cadre_bench_opts *opts;
+    cadre_comm *alone[1]; /* a world of this rank; NULL: not asked for */
+    cadre_parallel *alone_parallel;
+    cadre_bench_products list;
+    cadre_bench_runner runner;
+    int *way;      /* the fastest of each product */
+    double own_ns; /* all products of a step alone, as the step runs them */
+    int64_t step, alone_step;
+    int64_t repeats;
+    double *ns[SERIES], *parts[PARTS]; /* by repeat */
+} job;
+
+static cadre_status barrier(job *j) {
+    return cadre_barrier(j->model.world, "bench step");
+}
+
+/* One step of `p`, and what it took, part by part. */
+static cadre_status time_step(job *j, cadre_parallel *p, int64_t *step, double *ret_ns,
+                              double ret_parts[PARTS]) {
+    double parts[PARTS] = {0};
+    cadre_op_watch watch = {.self = parts, .done = note_parts};
+    cadre_step_result r;
+    j->model.queue->watch = ret_parts ? &watch : NULL;
+    cadre_status st = cadre_bench_model_step(&j->model, p, ++*step, &r);
+    j->model.queue->watch = NULL;
+    if (st) return st;
+    *ret_ns = (double)r.step_ns;
+    if (!ret_parts) return CADRE_OK;
+    parts[OPTIMIZER] = (double)r.update_ns;
+    /* Without a thread for it, all that communication does is on the thread of the step. */
+    parts[EXPOSED] = (double)(j->model.cfg.comm.progress_thread ? r.exposed_ns : r.comm_ns);
+    double known = 0;
+    for (int i = 0; i < REST; i++) known += parts[i];
+    parts[REST] = (double)r.step_ns - known;
+    memcpy(ret_parts, parts, sizeof parts);
+    return CADRE_OK;
+}
+
+static cadre_status time_products(job *j, double *ret_ns) {
+    int64_t begin = cadre_now_ns();
+    for (int i = 0; i < j->list.places; i++) {
+        const cadre_bench_place *place = &j->list.place[i];
+        CADRE_TRY(cadre_bench_runner_run(&j->runner, &j->list.at[place->which],
+                                         j->way[place->which], place));
+    }
+    *ret_ns = (double)(cadre_now_ns() - begin);
+    return CADRE_OK;
+}
+
+/* ---- before measuring ---- */
+
+static cadre_status try_way(job *j, const cadre_bench_product *p, int way,
+                            const cadre_bench_place *place, double *ret_best) {
+    double best = 0;
+    for (int i = 0; i <= TRIES; i++) {
+        CADRE_TRY(barrier(j));
+        int64_t begin = cadre_now_ns();
+        CADRE_TRY(cadre_bench_runner_run(&j->runner, p, way, place));
+        double ns = (double)(cadre_now_ns() - begin);
+        if (i == 1 || (i > 1 && ns < best)) best = ns; /* the first makes the primitive */
+    }
+    *ret_best = best;
+    return cadre_bench_mean(j->model.world, ret_best, 1);
+}
+
+/* The fastest way of each product. */
+static cadre_status find_ways(job *j) {
+    CADRE_TRY(cadre_alloc_array(&j->way, CADRE_MEM_OTHER, j->list.count, sizeof *j->way));
+    for (int i = 0; i < j->list.count; i++) {
+        const cadre_bench_place *place = j->list.place;
+        double least = 0;
+        while (place->which != i) place++;
+        for (int way = 0; way < CADRE_BENCH_WAYS; way++) {
+            double ns = 0;
+            CADRE_TRY(try_way(j, &j->list.at[i], way, place, &ns));
+            if (way == 0) j->own_ns += ns * (double)j->list.calls[i];
+            if (way == 0 || ns < least) {
+                least = ns;
+                j->way[i] = way;
+            }
+        }
+    }
+    return CADRE_OK;
+}
+
+/* Lists the products of a real step: with the memory of each layer. */
+static cadre_status list_products(job *j) {
+    cadre_op_watch watch = cadre_bench_lister(&j->list, false);
+    cadre_step_result r;
+    j->model.queue->watch = &watch;
+    cadre_status st = cadre_bench_model_step(&j->model, j->model.parallel, ++j->step, &r);
+    j->model.queue->watch = NULL;
+    if (!st) st = j->list.status;
+    if (st) return st;
+    return cadre_bench_runner_open(&j->runner, j->model.queue, &j->list);
+}
+
+static cadre_status open_alone(job *j) {
+    cadre_comm_opts opts = CADRE_COMM_OPTS;
+    double ns;
+    opts.transport = "self";
+    CADRE_TRY(cadre_comm_open_threads(j->alone, 1, &opts));
+    CADRE_TRY(
+        cadre_bench_parallel_open(&j->model, j->alone[0], j->model.queue, &j->alone_parallel));
+    for (int i = 0; i < 2; i++)
+        CADRE_TRY(time_step(j, j->alone_parallel, &j->alone_step, &ns, NULL));
+    return CADRE_OK;
+}
+
+static cadre_status prepare(job *j, cadre_comm *world) {
+    double step = 0, limit = 0;
+    CADRE_TRY(cadre_bench_model_open(&j->model, world, j->opts));
+    CADRE_TRY(cadre_bench_parallel_open(&j->model, world, j->model.queue, &j->model.parallel));
+    CADRE_TRY(list_products(j));
+    CADRE_TRY(find_ways(j));
+    if (j->opts->independent) CADRE_TRY(open_alone(j));
+    CADRE_TRY(time_step(j, j->model.parallel, &j->step, &step, NULL));
+    CADRE_TRY(time_products(j, &limit));
+    double each = step + limit + (j->opts->independent ? 2 * step : 0);
+    CADRE_TRY(cadre_bench_samples(world, j->opts, 20, each, &j->repeats));
+    for (int i = 0; i < SERIES; i++)
+        CADRE_TRY(cadre_alloc_array(&j->ns[i], CADRE_MEM_OTHER, j->repeats, sizeof(double)));
+    for (int i = 0; i < PARTS; i++)
+        CADRE_TRY(cadre_alloc_array(&j->parts[i], CADRE_MEM_OTHER, j->repeats, sizeof(double)));
+    return CADRE_OK;
+}
+
+static void close_all(job *j) {
+    for (int i = 0; i < PARTS; i++) cadre_free(&j->parts[i]);
+    for (int i = 0; i < SERIES; i++) cadre_free(&j->ns[i]);
+    cadre_free(&j->way);
+    cadre_bench_runner_close(&j->runner);
+    cadre_bench_products_free(&j->list);
+    cadre_parallel_close(&j->alone_parallel);
+    if (j->alone[0]) cadre_comm_close(&j->alone[0]);
+    cadre_bench_model_close(&j->model);
+}
+
+/* ---- measuring ---- */
+
+static cadre_status measure_alone(job *j, int64_t i) {
+    CADRE_TRY(barrier(j));
+    CADRE_TRY(time_step(j, j->alone_parallel, &j->alone_step, &j->ns[INDEPENDENT][i], NULL));
+    CADRE_TRY(barrier(j));
+    if (cadre_comm_rank(j->model.world) == 0)
+        CADRE_TRY(time_step(j, j->alone_parallel, &j->alone_step, &j->ns[ALONE][i], NULL));
+    return barrier(j);
+}
+
+/* Every series once; then each number is its mean over the ranks. */
+static cadre_status measure_once(job *j, int64_t i) {
+    double all[SERIES + PARTS] = {0};
+    CADRE_TRY(barrier(j));
+    CADRE_TRY(time_step(j, j->model.parallel, &j->step, &j->ns[STEP][i], &all[SERIES]));
+    CADRE_TRY(barrier(j));
+    CADRE_TRY(time_products(j, &j->ns[LIMIT][i]));
+    if (j->opts->independent) CADRE_TRY(measure_alone(j, i));
+    for (int k = 0; k < SERIES; k++) all[k] = j->ns[k][i];
+    all[ALONE] *= cadre_comm_size(j->model.world); /* one rank's own */
+    CADRE_TRY(cadre_bench_mean(j->model.world, all, CADRE_COUNT(all)));
+    for (int k = 0; k < SERIES; k++) j->ns[k][i] = all[k];
+    for (int k = 0; k < PARTS; k++) j->parts[k][i] = all[SERIES + k];
+    return CADRE_OK;
+}
+
+/* ---- rows ---- */
+
+/* Tokens a second of `ranks` ranks. */
+static double tokens_per_s(const job *j, int ranks, double ns) {
+    const cadre_train_cfg *c = &j->model.cfg.train;
+    return (double)(c->micro_batch * c->context * j->model.micros) * ranks / (ns * 1e-9);
+}
+
+static json_t *row_of(const job *j, const char *who, int ranks, const cadre_bench_stats *s) {
+    json_t *row = cadre_bench_model_row(&j->model);
+    json_object_set_new(row, "ranks", json_integer(ranks));
+    json_object_set_new(row, "batch",
+                        json_integer(j->model.cfg.train.micro_batch * j->model.micros * ranks));
+    json_object_set_new(row, "who", json_string(who));
+    json_object_set_new(row, "repeats", json_integer(s->repeats));
+    json_object_set_new(row, "step_ms", cadre_bench_spread(s, 1e-6));
+    cadre_document_number(row, "tokens_per_s", tokens_per_s(j, ranks, s->median));
+    return row;
+}
+
+typedef struct timed {
+    double ns;
+    int64_t repeat;
+} timed;
+
+static int by_time(const void *a, const void *b) {
+    const timed *x = a, *y = b;
+    return (x->ns > y->ns) - (x->ns < y->ns);
+}
+
+/* What share of a step each part has: means over the middle half of the repeats by the time of the
+ * step. They add up to 1. */
+static cadre_status shares_of(const job *j, double ret_shares[PARTS]) {
+    timed *order = NULL;
+    int64_t n = j->repeats, from = n / 4, to = n - n / 4;
+    double sum[PARTS] = {0}, step = 0;
+    CADRE_TRY(cadre_alloc_array(&order, CADRE_MEM_OTHER, n, sizeof *order));
+    for (int64_t i = 0; i < n; i++) order[i] = (timed){j->ns[STEP][i], i};
+    qsort(order, (size_t)n, sizeof *order, by_time);
+    for (int64_t i = from; i < to; i++) {
+        step += order[i].ns;
+        for (int k = 0; k < PARTS; k++) sum[k] += j->parts[k][order[i].repeat];
+    }
+    for (int k = 0; k < PARTS; k++) ret_shares[k] = sum[k] / step;
+    cadre_free(&order);
+    return CADRE_OK;
+}
+
+static cadre_status add_rows(job *j, cadre_bench *bench) {
+    int size = cadre_comm_size(j->model.world);
+    cadre_bench_stats s[SERIES];
+    double shares[PARTS];
+    CADRE_TRY(shares_of(j, shares));
+    for (int k = 0; k < SERIES; k++) s[k] = cadre_bench_stats_of(j->ns[k], j->repeats);
+    json_t *row = row_of(j, "cadre", size, &s[STEP]);
+    json_object_set_new(row, "limit_ms", cadre_bench_spread(&s[LIMIT], 1e-6));
+    cadre_document_number(row, "of_gemm_limit", s[LIMIT].median / s[STEP].median);
+    cadre_document_number(row, "own_products_ms", j->own_ns * 1e-6);
+    json_t *parts = json_object();
+    for (int k = 0; k < PARTS; k++)
+        cadre_document_number(parts, part_names[k], shares[k] * s[STEP].median * 1e-6);
+    json_object_set_new(row, "parts_ms", parts);
+    if (j->opts->independent) {
+        cadre_document_number(row, "of_independent", s[INDEPENDENT].median / s[STEP].median);
+        cadre_document_number(row, "of_alone", s[ALONE].median / s[STEP].median);
+    }
+    CADRE_TRY(cadre_bench_add(bench, row));
+    CADRE_TRY(cadre_bench_add(bench, row_of(j, "limit", size, &s[LIMIT])));
+    if (!j->opts->independent) return CADRE_OK;
+    CADRE_TRY(cadre_bench_add(bench, row_of(j, "independent", size, &s[INDEPENDENT])));
+    return cadre_bench_add(bench, row_of(j, "alone", 1, &s[ALONE]));
+}
+
+void cadre_bench_step_notes(const json_t *rows, cadre_text *to) {
+    const json_t *row = json_array_get(rows, 0);
+    double step = cadre_bench_number(row, "step_ms.median");
+    cadre_text_add(to, "\nparts of a step, in ms\n");
+    for (int k = 0; k < PARTS; k++) {
+        char key[64];
+        snprintf(key, sizeof key, "parts_ms.%s", part_names[k]);
+        double ms = cadre_bench_number(row, key);
+        cadre_text_add(to, "  %-10s %10.2f %6.1f%%  %s\n", part_names[k], ms, 100 * ms / step,
+                       part_helps[k]);
+    }
+    cadre_text_add(to, "products alone, as the step runs them: %.2f ms; in the best way: %.2f ms\n",
+                   cadre_bench_number(row, "own_products_ms"),
+                   cadre_bench_number(row, "limit_ms.median"));
+}
+
+cadre_status cadre_bench_step(cadre_comm *world, const cadre_bench_opts *opts, cadre_bench *bench) {
+    job j = {.opts = opts};
+    cadre_status st = prepare(&j, world);
+    for (int64_t i = 0; !st && i < j.repeats; i++) st = measure_once(&j, i);
+    if (!st && cadre_comm_rank(world) == 0) st = add_rows(&j, bench);
+    close_all(&j);
+    return st;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Benches of a tiny model: the list of products against the costs that operations count, every way
+ * against the others, rows and parts that fit together.
+ */
+#include "support/ranks.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "insight/bench_model.h"
+
+static cadre_settings *tiny;
+
+static cadre_bench_opts opts_of(void) {
+    return (cadre_bench_opts){.set = tiny, .repeat = 5};
+}
+
+static void close_all(cadre_bench_model *m, cadre_comm **world) {
+    cadre_bench_model_close(m);
+    cadre_comm_close(world);
+}
+
+static void open_model(cadre_bench_model *m, cadre_comm **world) {
+    const cadre_bench_opts opts = opts_of();
+    memset(m, 0, sizeof *m);
+    OK(cadre_comm_open_threads(world, 1, NULL));
+    OK(cadre_bench_model_open(m, *world, &opts));
+}
+
+/* Flops in products, as the table of operations counts them, without attention's. */
+static void add_cost(void *self, const cadre_call *c, cadre_phase phase, int64_t ns,
+                     int64_t product_ns) {
+    cadre_cost cost = {0};
+    assert_int_equal(ns, 0);
+    assert_int_equal(product_ns, 0);
+    if (c->op == CADRE_OP_ATTENTION) return;
+    cadre_op_table[c->op].cost(c, phase, &cost);
+    *(double *)self += cost.matmul_flops;
+}
+
+static void the_list_holds_every_product(void **state) {
+    (void)state;
+    cadre_bench_model m;
+    cadre_comm *world = NULL;
+    cadre_queue *meta = NULL;
+    cadre_parallel *p = NULL;
+    cadre_bench_products list;
+    cadre_step_result result;
+    double want = 0, flops = 0;
+    int64_t calls = 0;
+    cadre_op_watch watch = {.self = &want, .done = add_cost};
+    open_model(&m, &world);
+    OK(cadre_queue_open(&meta, "meta", NULL));
+    OK(cadre_bench_parallel_open(&m, world, meta, &p));
+    meta->watch = &watch;
+    OK(cadre_bench_model_step(&m, p, 1, &result));
+    OK(cadre_bench_products_list(&m, &list));
+    for (int i = 0; i < list.count; i++) {
+        calls += list.calls[i];
+        flops += (double)list.calls[i] * cadre_bench_product_flops(&list.at[i]);
+    }
+    assert_int_equal(calls, list.places);
+    assert_int_equal(list.places, 2 * 3 * 4 + 3); /* layers x phases x linear, and the head */
+    assert_true(want > 0 && fabs(flops / want - 1) < 1e-12);
+    for (int i = 0; i < list.places; i++) assert_null(list.place[i].weight);
+    cadre_bench_products_free(&list);
+    cadre_parallel_close(&p);
+    cadre_queue_close(&meta);
+    close_all(&m, &world);
+}
+
+static void *result_of(const cadre_bench_runner *r, const cadre_bench_product *p, int64_t *ret_n) {
+    bool weights = p->phase == CADRE_BACKWARD_PARAMS;
+    *ret_n = weights                     ? p->in * p->out
+             : p->phase == CADRE_FORWARD ? p->rows * p->out
+                                         : p->rows * p->in;
+    return weights ? r->gradient : r->result;
+}
+
+/* Whole matrices as the step's operands lie give the step's own numbers, with and without a sum. */
+static void the_ways_compute_the_same(void **state) {
+    (void)state;
+    cadre_bench_model m;
+    cadre_comm *world = NULL;
+    cadre_bench_products list;
+    cadre_bench_runner r;
+    float first[8192];
+    open_model(&m, &world);
+    OK(cadre_bench_products_list(&m, &list));
+    OK(cadre_bench_runner_open(&r, m.queue, &list));
+    for (int i = 0; i < list.count; i++) {
+        const cadre_bench_product *p = &list.at[i];
+        int64_t n = 0;
+        float *at = result_of(&r, p, &n);
+        assert_true(n <= CADRE_COUNT(first));
+        for (int way = 0; way < CADRE_BENCH_WAYS; way++) {
+            memset(at, 0, (size_t)n * sizeof *at);
+            OK(cadre_bench_runner_run(&r, p, way, NULL));
+            if (way == 0) memcpy(first, at, (size_t)n * sizeof *at);
+            if (way == 1) assert_true(relative_gap_f32(at, first, n) < 1e-6);
+            for (int64_t k = 0; k < n; k++) assert_true(isfinite(at[k]));
+        }
+    }
+    cadre_bench_runner_close(&r);
+    cadre_bench_products_free(&list);
+    close_all(&m, &world);
+}
+
+typedef struct bench_case {
+    const char *name;
+    cadre_bench_opts opts;
+} bench_case;
+
+static cadre_status bench_body(test_rank *me) {
+    const bench_case *c = me->arg;
+    const cadre_bench_kind *kind = NULL;
+    cadre_bench *bench = me->record;
+    CADRE_TRY(cadre_bench_find(c->name, &kind));
+    CADRE_TRY(cadre_bench_open(bench, kind, me->comm));
+    return kind->run(me->comm, &c->opts, bench);
+}
+
+static void run_bench(const bench_case *c, int ranks, cadre_bench benches[4]) {
+    test_result results[4];
+    memset(benches, 0, 4 * sizeof *benches);
+    on_threads(ranks, NULL, bench_body, c, benches, sizeof *benches, results);
+    all_ok(results, ranks);
+}
+
+static void close_benches(cadre_bench benches[4], int ranks) {
+    for (int r = 0; r < ranks; r++) cadre_bench_close(&benches[r]);
+}
+
+static void gemm_has_a_row_a_product(void **state) {
+    (void)state;
+    const bench_case c = {"gemm", opts_of()};
+    cadre_bench benches[4];
+    run_bench(&c, 2, benches);
+    size_t n = json_array_size(benches[0].rows);
+    const json_t *all = json_array_get(benches[0].rows, n - 2);
+    const json_t *limit = json_array_get(benches[0].rows, n - 1);
+    assert_string_equal(cadre_bench_word(all, "phase"), "all");
+    assert_string_equal(cadre_bench_word(limit, "who"), "limit");
+    double us = 0, peak = cadre_bench_number(limit, "gflop_per_s");
+    for (size_t i = 0; i + 2 < n; i++) {
+        const json_t *r = json_array_get(benches[0].rows, i);
+        double median = cadre_bench_number(r, "us.median");
+        us += cadre_bench_number(r, "calls") * median;
+        double rate = 2 * 2e-3 * cadre_bench_number(r, "rows") * cadre_bench_number(r, "in") *
+                      cadre_bench_number(r, "out") / median;
+        assert_true(fabs(cadre_bench_number(r, "gflop_per_s") / rate - 1) < 1e-9);
+        assert_true(fabs(cadre_bench_number(r, "of_limit") * peak / rate - 1) < 1e-9);
+        assert_true(cadre_bench_number(r, "best_gflop_per_s") >= rate * (1 - 1e-9));
+        assert_string_equal(cadre_bench_word(r, "model"), "gpt2-char");
+    }
+    assert_true(fabs(cadre_bench_number(all, "us.median") / us - 1) < 1e-9);
+    close_benches(benches, 2);
+}
+
+static void check_step(const json_t *row) {
+    double step = cadre_bench_number(row, "step_ms.median"), sum = 0;
+    const json_t *parts = json_object_get(row, "parts_ms");
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)parts, name, value) {
+        sum += json_number_value(value);
+        if (strcmp(name, "rest") != 0) assert_true(json_number_value(value) >= 0);
+    }
+    static const char *const wanted[] = {"matmul", "attention", "norms",   "activation",
+                                         "loss",   "optimizer", "exposed", "rest"};
+    for (int i = 0; i < CADRE_COUNT(wanted); i++)
+        assert_true(json_is_number(json_object_get(parts, wanted[i])));
+    assert_true(json_number_value(json_object_get(parts, "matmul")) > 0);
+    assert_true(json_number_value(json_object_get(parts, "optimizer")) > 0);
+    assert_true(fabs(sum / step - 1) < 1e-9);
+    double limit = cadre_bench_number(row, "limit_ms.median");
+    assert_true(fabs(cadre_bench_number(row, "of_gemm_limit") / (limit / step) - 1) < 1e-9);
+    double tokens = cadre_bench_number(row, "batch") * cadre_bench_number(row, "context");
+    assert_true(fabs(cadre_bench_number(row, "tokens_per_s") / (tokens / step * 1e3) - 1) < 1e-9);
+}
+
+static void a_step_is_the_sum_of_its_parts(void **state) {
+    (void)state;
+    for (int ranks = 1; ranks <= 3; ranks++) {
+        const bench_case c = {"step", opts_of()};
+        cadre_bench benches[4];
+        run_bench(&c, ranks, benches);
+        assert_int_equal(json_array_size(benches[0].rows), 2);
+        check_step(json_array_get(benches[0].rows, 0));
+        for (int r = 1; r < ranks; r++) assert_int_equal(json_array_size(benches[r].rows), 0);
+        close_benches(benches, ranks);
+    }
+}
+
+static void independent_worlds_are_compared(void **state) {
+    (void)state;
+    static const char *const who[] = {"cadre", "limit", "independent", "alone"};
+    bench_case c = {"step", opts_of()};
+    c.opts.independent = true;
+    cadre_bench benches[4];
+    run_bench(&c, 2, benches);
+    assert_int_equal(json_array_size(benches[0].rows), 4);
+    const json_t *first = json_array_get(benches[0].rows, 0);
+    double step = cadre_bench_number(first, "step_ms.median");
+    for (int i = 0; i < 4; i++) {
+        const json_t *r = json_array_get(benches[0].rows, (size_t)i);
+        double ms = cadre_bench_number(r, "step_ms.median");
+        assert_string_equal(cadre_bench_word(r, "who"), who[i]);
+        assert_true(ms > 0);
+        assert_true(cadre_bench_number(r, "ranks") == (i == 3 ? 1 : 2));
+        if (i == 2)
+            assert_true(fabs(cadre_bench_number(first, "of_independent") * step / ms - 1) < 1e-9);
+        if (i == 3) assert_true(fabs(cadre_bench_number(first, "of_alone") * step / ms - 1) < 1e-9);
+    }
+    check_step(first);
+    close_benches(benches, 2);
+}
+
+int main(void) {
+    static const char *const pairs[][2] = {
+        {"model.preset", "gpt2-char"}, {"model.layers", "2"},   {"model.heads", "2"},
+        {"model.width", "32"},         {"model.context", "16"}, {"model.vocab", "40"},
+        {"train.micro_batch", "2"},    {"run.threads", "1"},
+    };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_list_holds_every_product),
+        cmocka_unit_test(the_ways_compute_the_same),
+        cmocka_unit_test(gemm_has_a_row_a_product),
+        cmocka_unit_test(a_step_is_the_sum_of_its_parts),
+        cmocka_unit_test(independent_worlds_are_compared),
+    };
+    if (cadre_settings_open(&tiny, NULL)) return 1;
+    for (int i = 0; i < CADRE_COUNT(pairs); i++)
+        if (cadre_settings_set(tiny, pairs[i][0], pairs[i][1])) return 1;
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    cadre_settings_close(&tiny);
+    return failed + (cadre_live_bytes() != 0);
+}
