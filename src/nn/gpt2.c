@@ -112,8 +112,8 @@ static cadre_tensor *head(cadre_tape *t, const cadre_block *b, cadre_tensor *x) 
     const cadre_model_cfg *c = cadre_block_arg(b);
     x = cadre_layer_norm(t, x, cadre_block_param(b, LN_F_WEIGHT), cadre_block_param(b, LN_F_BIAS),
                          c->norm_eps);
-    cadre_tensor *logits = cadre_linear(t, x, cadre_block_param(b, OUT_WEIGHT), NULL);
-    return cadre_cross_entropy(t, logits, cadre_input(t, "labels"));
+    return cadre_linear_cross_entropy(t, x, cadre_block_param(b, OUT_WEIGHT),
+                                      cadre_input(t, "labels"));
 }
 
 /* ---- the chain ---- */

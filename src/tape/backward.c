@@ -13,10 +13,6 @@
 
 #include "tape/tape_private.h"
 
-static bool is_real(const cadre_tensor *t) {
-    return t->dtype == CADRE_F32 || t->dtype == CADRE_F64;
-}
-
 static bool is_trained(const cadre_tape *t, const cadre_parameter *p) {
     return p && (!t->store->wanted || t->store->wanted(t->store->self, p));
 }
@@ -58,7 +54,7 @@ static cadre_status own_gradient(cadre_tape *t, tape_slot *s) {
 }
 
 static bool takes_gradient(const tape_slot *s) {
-    return s && s->wanted && is_real(&s->tensor);
+    return s && s->wanted && cadre_is_real(s->tensor.dtype);
 }
 
 /* Where the gradient of input `k` goes: the first use writes, later ones add. */
@@ -113,7 +109,7 @@ static cadre_status replay_inputs(cadre_tape *t, cadre_call *c) {
     return cadre_op_run(t->queue, c, CADRE_BACKWARD_INPUTS);
 }
 
-static void aim_parameter(cadre_tape *t, tape_node *n, int k) {
+void cadre_tape_aim_parameter(cadre_tape *t, tape_node *n, int k) {
     const cadre_parameter *p = n->parameter[k];
     bool add = false;
     n->call.dparam[k] = NULL;
@@ -121,7 +117,7 @@ static void aim_parameter(cadre_tape *t, tape_node *n, int k) {
     void *data = t->store->gradient(t->store->self, p, &add);
     if (!data) return;
     n->gradient[k] = (cadre_tensor){
-        .dtype = p->dtype, .dims = p->dims, .data = t->queue->meta ? NULL : data, .id = -1};
+        .dtype = t->store->gradient_dtype, .dims = p->dims, .data = t->queue->meta ? NULL : data, .id = -1};
     n->call.dparam[k] = &n->gradient[k];
     n->call.dparam_add[k] = add;
     t->use[p->id].put = true;
@@ -129,12 +125,13 @@ static void aim_parameter(cadre_tape *t, tape_node *n, int k) {
 
 static cadre_status replay_parameters(cadre_tape *t, tape_node *n) {
     cadre_call *c = &n->call;
-    aim_parameter(t, n, 0);
+    if (cadre_op_table[c->op].params_in_forward) return CADRE_OK;
+    cadre_tape_aim_parameter(t, n, 0);
     if (n->parameter[1] && n->parameter[1] == n->parameter[0] && c->dparam[0]) {
         CADRE_TRY(cadre_op_run(t->queue, c, CADRE_BACKWARD_PARAMS));
         c->dparam[0] = NULL;
     }
-    aim_parameter(t, n, 1);
+    cadre_tape_aim_parameter(t, n, 1);
     if (!c->dparam[0] && !c->dparam[1]) return CADRE_OK;
     return cadre_op_run(t->queue, c, CADRE_BACKWARD_PARAMS);
 }
@@ -228,7 +225,7 @@ static cadre_status take_wrt(cadre_tape *t, tape_slot *wrt, cadre_tensor **ret_d
 static cadre_status backward(cadre_tape *t, cadre_tensor *out, const cadre_tensor *dout,
                              const cadre_tensor *wrt, cadre_tensor **ret_dwrt) {
     tape_slot *from = cadre_tape_slot(t, out), *to = cadre_tape_slot(t, wrt);
-    CADRE_CHECK(!wrt || (to && is_real(&to->tensor)), CADRE_EUSAGE,
+    CADRE_CHECK(!wrt || (to && cadre_is_real(to->tensor.dtype)), CADRE_EUSAGE,
                 "a gradient is wanted of a tensor that is %s",
                 to ? "of whole numbers" : "not of this tape");
     CADRE_TRY(start(t, from, dout));

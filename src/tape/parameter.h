@@ -22,9 +22,10 @@ struct cadre_parameter {
 typedef struct cadre_param_store {
     void *self;
     void *(*value)(void *self, const cadre_parameter *p);
-    /* Where the gradient of this use goes; `*ret_add`: add to what is there, else overwrite. NULL:
-     * frozen, wants none. Asked once a use, right before its kernel runs. */
+    /* Where the gradient of this use goes, in `gradient_dtype`; `*ret_add`: add to what is there,
+     * else overwrite. NULL: frozen, wants none. Asked once a use, right before its kernel runs. */
     void *(*gradient)(void *self, const cadre_parameter *p, bool *ret_add);
+    cadre_dtype gradient_dtype; /* f64 where the tape computes in f64; else f32, or bf16 with it */
     /* All uses of `p` in this pass have put their gradient. NULL: nobody listens. */
     cadre_status (*ready)(void *self, const cadre_parameter *p);
     /* A moment between two operations: communication may make progress. NULL: nothing to do. */

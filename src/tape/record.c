@@ -70,8 +70,8 @@ static cadre_status check_inputs(const cadre_tape *t, const cadre_call *c) {
         CADRE_CHECK(!s->loss, CADRE_EUSAGE,
                     "%s takes a loss as its input; a loss has to end the formula", op->name);
         CADRE_CHECK(!s->spent, CADRE_EUSAGE,
-                    "%s reads logits that cross_entropy has replaced by their gradient; nothing "
-                    "else may use them",
+                    "%s reads a tensor that a loss has replaced by its gradient; nothing else may "
+                    "use it",
                     op->name);
         CADRE_CHECK(s->tensor.data || t->queue->meta || cadre_count(&s->tensor) == 0, CADRE_EUSAGE,
                     "%s reads a tensor of an earlier block that the block did not hand over",
@@ -90,8 +90,8 @@ static cadre_status check_in_place(const cadre_tape *t, const cadre_call *c) {
                 "%s would overwrite a tensor of the batch; it takes the result of an operation",
                 op->name);
     CADRE_CHECK(s->uses == 0 && !s->read_later, CADRE_EUSAGE,
-                "the logits that %s replaces by their gradient are needed elsewhere too; nothing "
-                "else may use them",
+                "the input that %s replaces by its gradient is needed elsewhere too; nothing else "
+                "may use it",
                 op->name);
     return CADRE_OK;
 }
@@ -110,6 +110,22 @@ static cadre_status make_results(cadre_tape *t, tape_node *n, tape_slot **ret_ou
         n->saved[i].data = n->saved_memory[i]->data;
         n->call.saved[i] = &n->saved[i];
     }
+    if (made.scratch.dims.n < 0) return CADRE_OK;
+    n->scratch = (cadre_tensor){.dtype = made.scratch.dtype, .dims = made.scratch.dims, .id = -1};
+    CADRE_TRY(
+        cadre_recycler_take(&t->memory, cadre_tensor_bytes(&n->scratch), &n->scratch_memory));
+    n->scratch.data = n->scratch_memory->data;
+    n->call.scratch = &n->scratch;
+    return CADRE_OK;
+}
+
+/* The forward of a training pass that puts gradients of parameters needs to know where. */
+static cadre_status run_forward(cadre_tape *t, tape_node *n) {
+    if (t->pass.training && cadre_op_table[n->call.op].params_in_forward)
+        for (int k = 0; k < CADRE_OP_PARAM; k++) cadre_tape_aim_parameter(t, n, k);
+    CADRE_TRY(cadre_op_run(t->queue, &n->call, CADRE_FORWARD));
+    cadre_recycler_give(&t->memory, &n->scratch_memory);
+    n->call.scratch = NULL;
     return CADRE_OK;
 }
 
@@ -151,12 +167,10 @@ static cadre_status record(cadre_tape *t, const cadre_call *call,
     cadre_tape_bind(t, n);
     CADRE_TRY(make_results(t, n, ret_out));
     (*ret_out)->loss = cadre_op_table[call->op].loss;
-    CADRE_TRY(cadre_op_run(t->queue, &n->call, CADRE_FORWARD));
+    if (t->pass.training) CADRE_TRY(keep(t, n, *ret_out));
+    CADRE_TRY(run_forward(t, n));
     t->length++;
-    if (t->pass.training)
-        CADRE_TRY(keep(t, n, *ret_out));
-    else
-        forget(t, n);
+    if (!t->pass.training) forget(t, n);
     return t->store->between ? t->store->between(t->store->self) : CADRE_OK;
 }
 

@@ -100,6 +100,16 @@ cadre_tensor *cadre_cross_entropy(cadre_tape *t, cadre_tensor *logits, cadre_ten
     return loss(t, &c);
 }
 
+cadre_tensor *cadre_linear_cross_entropy(cadre_tape *t, cadre_tensor *x,
+                                         const cadre_parameter *weight, cadre_tensor *labels) {
+    double smoothing = t->pass.training ? t->pass.label_smoothing : 0;
+    if (t->pass.no_labels && !labels) return cadre_linear(t, x, weight, NULL);
+    cadre_call c = {.op = CADRE_OP_LINEAR_CROSS_ENTROPY,
+                    .in = {x, labels},
+                    .a = {.label_smoothing = smoothing}};
+    return cadre_tape_record(t, &c, weight, NULL);
+}
+
 cadre_tensor *cadre_squared_error(cadre_tape *t, cadre_tensor *x, cadre_tensor *target) {
     cadre_call c = {.op = CADRE_OP_SQUARED_ERROR, .in = {x, target}};
     return loss(t, &c);

@@ -9,8 +9,8 @@
 cadre_status cadre_tape_open(cadre_tape **ret_tape, cadre_queue *queue,
                              const cadre_param_store *store, cadre_dtype dtype) {
     cadre_tape *t = NULL;
-    CADRE_CHECK(dtype == CADRE_F32 || dtype == CADRE_F64, CADRE_EUSAGE,
-                "a tape computes in f32 or f64, not in %s", cadre_dtype_name(dtype));
+    CADRE_CHECK(cadre_is_real(dtype), CADRE_EUSAGE,
+                "a tape computes in f32, bf16 or f64, not in %s", cadre_dtype_name(dtype));
     CADRE_TRY(cadre_alloc(&t, CADRE_MEM_OTHER, sizeof *t));
     t->queue = queue;
     t->store = store;
@@ -44,13 +44,12 @@ cadre_status cadre_tape_reserve(cadre_tape *t, size_t bytes) {
     return cadre_recycler_open(&t->memory, bytes, t->queue->meta);
 }
 
-/* Numbers of the batch in another type than the tape's are converted: a run in f64 reads the same
- * data as one in f32. */
-static cadre_status add_widened(cadre_tape *t, const cadre_tensor *given, tape_slot **ret_slot) {
+/* Numbers of the batch in another type than the tape's are converted: a run in f64 or bf16 reads
+ * the same data as one in f32. */
+static cadre_status add_converted(cadre_tape *t, const cadre_tensor *given, tape_slot **ret_slot) {
     CADRE_TRY(cadre_tape_make(t, t->dtype, &given->dims, ret_slot));
-    const float *from = given->data;
-    double *to = (*ret_slot)->tensor.data;
-    for (int64_t i = 0; to && i < cadre_count(given); i++) to[i] = from[i];
+    void *to = (*ret_slot)->tensor.data;
+    if (to) cadre_convert(given->data, given->dtype, to, t->dtype, cadre_count(given));
     return CADRE_OK;
 }
 
@@ -60,8 +59,8 @@ static cadre_status add_input(cadre_tape *t, const cadre_named_tensor *input) {
     CADRE_CHECK(input->name, CADRE_EUSAGE, "a tensor of the batch has no name");
     CADRE_CHECK(t->queue->meta || given->data || cadre_count(given) == 0, CADRE_EUSAGE,
                 "the batch's tensor \"%s\" has no data", input->name);
-    if (given->dtype == CADRE_F32 && t->dtype == CADRE_F64) {
-        CADRE_TRY(add_widened(t, given, &s));
+    if (given->dtype == CADRE_F32 && t->dtype != CADRE_F32) {
+        CADRE_TRY(add_converted(t, given, &s));
     } else {
         CADRE_TRY(cadre_shelf_add(&t->slots, &s));
         s->tensor = *given;

@@ -34,7 +34,7 @@ typedef struct cadre_pass {
 } cadre_pass;
 
 /* `queue` and `store` are borrowed. On a meta queue the arena only counts. `dtype`: of activations
- * (f32 or f64). */
+ * and parameters (f32, bf16 or f64). */
 cadre_status cadre_tape_open(cadre_tape **ret_tape, cadre_queue *queue,
                              const cadre_param_store *store, cadre_dtype dtype);
 /* Before the first pass: takes the memory in one piece of what a dry pass counted

@@ -37,6 +37,8 @@ typedef struct tape_node {
     cadre_piece *saved_memory[CADRE_OP_SAVED];
     bool dropped; /* its block has let go what it made; the replay makes it again */
     bool again;   /* runs again when the block does */
+    cadre_tensor scratch;
+    cadre_piece *scratch_memory;
 } tape_node;
 
 /* Uses of a parameter in this pass: how many are still to put their gradient, and whether one has.
@@ -88,6 +90,8 @@ void cadre_tape_give(cadre_tape *t, tape_slot *s);
 void cadre_tape_drop_block(cadre_tape *t);
 /* Before `n`, the last of its block, is replayed: makes again what the block let go. */
 cadre_status cadre_tape_again(cadre_tape *t, const tape_node *n);
+/* Points the gradient of the node's k-th parameter at where this use of it goes. */
+void cadre_tape_aim_parameter(cadre_tape *t, tape_node *n, int k);
 /* Tells the store that a block begins or ends. */
 cadre_status cadre_tape_enter_block(cadre_tape *t, int block, int backward);
 cadre_status cadre_tape_leave_block(cadre_tape *t, int backward);

@@ -96,17 +96,3 @@ char *cadre_dims_text(char *ret_text, size_t room, const cadre_dims *dims) {
     if (at < room) snprintf(ret_text + at, room - at, ")");
     return ret_text;
 }
-
-float cadre_bf16_to_f32(uint16_t x) {
-    uint32_t bits = (uint32_t)x << 16;
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-uint16_t cadre_f32_to_bf16(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40); /* a quiet NaN */
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}

@@ -27,5 +27,13 @@ bool cadre_dims_equal(const cadre_dims *a, const cadre_dims *b);
 char *cadre_dims_text(char *ret_text, size_t room, const cadre_dims *dims); /* "(4, 64, 128)" */
 float cadre_bf16_to_f32(uint16_t x);
 uint16_t cadre_f32_to_bf16(float x); /* to nearest, ties to even; NaN stays NaN */
+uint16_t cadre_f64_to_bf16(double x);
+/* n numbers at once (convert.c). The arrays do not overlap. */
+void cadre_widen(const uint16_t *from, float *to, int64_t n);
+void cadre_narrow(const float *from, uint16_t *to, int64_t n);
+/* f32, f64 or bf16 to any of them, rounded once. */
+void cadre_convert(const void *from, cadre_dtype from_dtype, void *to, cadre_dtype to_dtype,
+                   int64_t n);
+bool cadre_is_real(cadre_dtype dtype); /* f32, f64 or bf16 */
 
 #endif

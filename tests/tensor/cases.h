@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls of operations with made-up contents, out of rows of shapes: what the tests of this room
- * walk. The same row gives the same numbers in f32 and f64 (all are floats).
+ * walk. The same row gives the same numbers in every type: they are few bits long.
  */
 #ifndef CADRE_TESTS_TENSOR_CASES_H
 #define CADRE_TESTS_TENSOR_CASES_H
@@ -51,18 +51,19 @@ typedef struct op_run {
 } op_run;
 
 static inline double real_at(const cadre_tensor *t, int64_t i) {
-    return t->dtype == CADRE_F64 ? ((double *)t->data)[i] : (double)((float *)t->data)[i];
+    double value;
+    cadre_convert((char *)t->data + (size_t)i * cadre_dtype_size(t->dtype), t->dtype, &value,
+                  CADRE_F64, 1);
+    return value;
 }
 
 static inline void real_put(const cadre_tensor *t, int64_t i, double value) {
-    if (t->dtype == CADRE_F64)
-        ((double *)t->data)[i] = value;
-    else
-        ((float *)t->data)[i] = (float)value;
+    cadre_convert(&value, CADRE_F64, (char *)t->data + (size_t)i * cadre_dtype_size(t->dtype),
+                  t->dtype, 1);
 }
 
 static inline bool is_real(const cadre_tensor *t) {
-    return t && (t->dtype == CADRE_F32 || t->dtype == CADRE_F64);
+    return t && cadre_is_real(t->dtype);
 }
 
 static inline cadre_tensor *new_tensor(op_run *r, cadre_dtype dtype, cadre_dims dims) {
@@ -74,12 +75,13 @@ static inline cadre_tensor *new_tensor(op_run *r, cadre_dtype dtype, cadre_dims 
     return t;
 }
 
-/* Floats in [-1, 1), the same for the same `key`. */
+/* Numbers in [-1, 1) that bf16 holds, the same for the same `key`. */
 static inline cadre_tensor *new_reals(op_run *r, cadre_dtype dtype, cadre_dims dims, int key) {
     cadre_tensor *t = new_tensor(r, dtype, dims);
     for (int64_t i = 0; i < cadre_count(t); i++) {
         cadre_philox block = cadre_philox_draw((uint64_t)key, (uint64_t)i, 0);
-        real_put(t, i, (double)(cadre_uniform_f32(block.v[0]) * 2 - 1));
+        float number = cadre_uniform_f32(block.v[0]) * 2 - 1;
+        real_put(t, i, (double)cadre_bf16_to_f32(cadre_f32_to_bf16(number)));
     }
     return t;
 }
@@ -102,6 +104,8 @@ static inline void open_operands(op_run *r, const op_case *row, cadre_dtype dtyp
             r->c.in[k] = new_ids(r, row->in[k], row->param[0].at[0], false);
         else if (row->in[k].n && row->op == CADRE_OP_CROSS_ENTROPY && k == 1)
             r->c.in[k] = new_ids(r, row->in[k], row->in[0].at[row->in[0].n - 1], true);
+        else if (row->in[k].n && row->op == CADRE_OP_LINEAR_CROSS_ENTROPY && k == 1)
+            r->c.in[k] = new_ids(r, row->in[k], row->param[0].at[0], true);
         else if (row->in[k].n)
             r->c.in[k] = new_reals(r, dtype, row->in[k], 1 + k);
     for (int k = 0; k < CADRE_OP_PARAM; k++)
@@ -124,6 +128,8 @@ static inline void open_run(op_run *r, const op_case *row, cadre_dtype dtype, bo
     for (int k = 0; k < CADRE_OP_SAVED; k++)
         if (made.saved[k].dims.n >= 0)
             r->c.saved[k] = new_tensor(r, made.saved[k].dtype, made.saved[k].dims);
+    if (made.scratch.dims.n >= 0)
+        r->c.scratch = new_tensor(r, made.scratch.dtype, made.scratch.dims);
     if (!cadre_op_table[row->op].loss) r->c.dout = new_reals(r, dtype, made.out.dims, 5);
     for (int k = 0; k < CADRE_OP_IN; k++)
         if (is_real(r->c.in[k])) {
@@ -132,7 +138,9 @@ static inline void open_run(op_run *r, const op_case *row, cadre_dtype dtype, bo
         }
     for (int k = 0; k < CADRE_OP_PARAM; k++)
         if (r->c.param[k]) {
-            r->c.dparam[k] = new_reals(r, dtype, row->param[k], 8 + k);
+            /* Gradients of parameters are added up in f32 at least. */
+            r->c.dparam[k] =
+                new_reals(r, dtype == CADRE_BF16 ? CADRE_F32 : dtype, row->param[k], 8 + k);
             r->c.dparam_add[k] = add;
         }
 }

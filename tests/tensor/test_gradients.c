@@ -19,6 +19,8 @@ static const op_case cases[] = {
     {CADRE_OP_DROPOUT, {.rate = 0.5}, {D2(3, 9)}, {{0}}, 0},
     {CADRE_OP_CROSS_ENTROPY, {0}, {D2(8, 5), D1(8)}, {{0}}, 0},
     {CADRE_OP_CROSS_ENTROPY, {.label_smoothing = 0.2}, {D2(8, 5), D1(8)}, {{0}}, 0},
+    {CADRE_OP_LINEAR_CROSS_ENTROPY, {0}, {D2(8, 3), D1(8)}, {D2(5, 3)}, 0},
+    {CADRE_OP_LINEAR_CROSS_ENTROPY, {.label_smoothing = 0.2}, {D2(8, 3), D1(8)}, {D2(5, 3)}, 0},
     {CADRE_OP_SQUARED_ERROR, {0}, {D2(3, 4), D2(3, 4)}, {{0}}, 0},
     {CADRE_OP_SUM, {0}, {D2(3, 4)}, {{0}}, 0},
 };
@@ -26,7 +28,8 @@ static const op_case cases[] = {
 /* What the gradient is of: out . dout, or the loss itself. */
 static double value(cadre_queue *q, op_run *r) {
     bool training = r->c.a.training;
-    r->c.a.training = training && r->c.op != CADRE_OP_CROSS_ENTROPY; /* it would eat its logits */
+    r->c.a.training =
+        training && !cadre_op_table[r->c.op].gradient_in_place; /* it would eat in[0] */
     OK(cadre_op_run(q, &r->c, CADRE_FORWARD));
     r->c.a.training = training;
     if (!r->c.dout) return real_at(r->c.out, 0);

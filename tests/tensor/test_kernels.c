@@ -46,6 +46,14 @@ static const op_case cases[] = {
     {CADRE_OP_CROSS_ENTROPY, {0}, {D2(1, 2), D1(1)}, {{0}}, 1e-6},
     {CADRE_OP_CROSS_ENTROPY, {0}, {D3(7, 5, 65), D2(7, 5)}, {{0}}, 1e-6},
     {CADRE_OP_CROSS_ENTROPY, {.label_smoothing = 0.1}, {D2(65, 1000), D1(65)}, {{0}}, 1e-6},
+    {CADRE_OP_LINEAR_CROSS_ENTROPY, {0}, {D2(1, 3), D1(1)}, {D2(2, 3)}, 1e-6},
+    {CADRE_OP_LINEAR_CROSS_ENTROPY, {0}, {D3(7, 5, 17), D2(7, 5)}, {D2(65, 17)}, 2e-6},
+    {CADRE_OP_LINEAR_CROSS_ENTROPY, {0}, {D2(150, 2), D1(150)}, {D2(700000, 2)}, 2e-6},
+    {CADRE_OP_LINEAR_CROSS_ENTROPY,
+     {.label_smoothing = 0.1},
+     {D2(65, 32), D1(65)},
+     {D2(1000, 32)},
+     2e-6},
     {CADRE_OP_SQUARED_ERROR, {0}, {D2(7, 17), D2(7, 17)}, {{0}}, 1e-6},
     {CADRE_OP_SUM, {0}, {D2(65, 17)}, {{0}}, 1e-6},
 };
@@ -108,6 +116,14 @@ static void backends_agree_with_the_reference(void **state) {
     }
 }
 
+/* Same inputs, so what differs is how results and what is saved for the backward pass are rounded:
+ * half a unit of bf16 is 2^-9 = 0.002; the logits of a fused head are rounded on their way too. */
+static void bf16_agrees_with_the_reference(void **state) {
+    (void)state;
+    for (int i = 0; i < (int)CADRE_COUNT(cases); i++)
+        for (int add = 0; add < 2; add++) compare("cpu", CADRE_BF16, &cases[i], i, 6e-3, add);
+}
+
 /* Without a backward pass to come the result is the same and nothing is kept. */
 static void forward_alone_gives_the_same(void **state) {
     (void)state;
@@ -120,7 +136,7 @@ static void forward_alone_gives_the_same(void **state) {
         OK(cadre_op_run(q, &a.c, CADRE_FORWARD));
         OK(cadre_op_run(q, &b.c, CADRE_FORWARD));
         near(b.c.out, a.c.out, 1e-7, &cases[i], i, "out");
-        if (cases[i].op == CADRE_OP_CROSS_ENTROPY) {
+        if (cadre_op_table[cases[i].op].gradient_in_place) {
             op_run fresh;
             open_run(&fresh, &cases[i], CADRE_F32, false, false);
             assert_memory_equal(b.c.in[0]->data, fresh.c.in[0]->data,
@@ -146,14 +162,17 @@ static void threads_do_not_change_bits(void **state) {
         OK(cadre_pool_open(&pool, threads, NULL, cadre_kernel_thread_start));
         cadre_queue *alone = queue_of("cpu", NULL), *many = queue_of("cpu", pool);
         for (int i = 0; i < (int)CADRE_COUNT(cases); i++) {
-            op_run a, b;
-            open_run(&a, &cases[i], CADRE_F32, true, true);
-            open_run(&b, &cases[i], CADRE_F32, true, true);
-            run_all(alone, &a);
-            run_all(many, &b);
-            same_bytes(&a, &b, &cases[i], i, threads);
-            close_run(&a);
-            close_run(&b);
+            for (int narrow = 0; narrow < 2; narrow++) {
+                cadre_dtype dtype = narrow ? CADRE_BF16 : CADRE_F32;
+                op_run a, b;
+                open_run(&a, &cases[i], dtype, true, true);
+                open_run(&b, &cases[i], dtype, true, true);
+                run_all(alone, &a);
+                run_all(many, &b);
+                same_bytes(&a, &b, &cases[i], i, threads);
+                close_run(&a);
+                close_run(&b);
+            }
         }
         cadre_queue_close(&many);
         cadre_queue_close(&alone);
@@ -205,6 +224,7 @@ static void kernels_leave_the_gradient_of_out(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(backends_agree_with_the_reference),
+        cmocka_unit_test(bf16_agrees_with_the_reference),
         cmocka_unit_test(forward_alone_gives_the_same),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(parts_of_backward_stand_alone),

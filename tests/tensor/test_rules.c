@@ -65,7 +65,7 @@ static void backends_are_known_by_name(void **state) {
         assert_true(cadre_backend_find("ref")->kernel[op][CADRE_FORWARD] != NULL);
         assert_true(cadre_backend_find("cpu")->kernel[op][CADRE_FORWARD] != NULL);
         assert_int_equal(cadre_backend_find("ref")->kernel[op][CADRE_BACKWARD_PARAMS] != NULL,
-                         o->params > 0);
+                         o->params > 0 && !o->params_in_forward);
     }
 }
 
@@ -94,9 +94,11 @@ static const refused_case refused[] = {
     {{CADRE_OP_DROPOUT, {.rate = 1}, {D2(2, 3)}, {{0}}, 0},
      "dropout rate 1; it takes 0 to below 1"},
     {{CADRE_OP_CROSS_ENTROPY, {0}, {D2(4, 3), D1(5)}, {{0}}, 0},
-     "cross-entropy: 5 labels for 4 rows of logits"},
+     "cross-entropy: 5 labels for 4 rows"},
     {{CADRE_OP_CROSS_ENTROPY, {.label_smoothing = 1}, {D2(4, 3), D1(4)}, {{0}}, 0},
      "cross-entropy: label smoothing 1; it takes 0 to below 1"},
+    {{CADRE_OP_LINEAR_CROSS_ENTROPY, {0}, {D2(4, 3), D1(4)}, {D2(5, 2)}, 0},
+     "linear_cross_entropy: a weight of 3 columns is needed, not (5, 2)"},
     {{CADRE_OP_SQUARED_ERROR, {0}, {D2(2, 3), D1(6)}, {{0}}, 0},
      "squared error: (2, 3) and its target (6)"},
 };
@@ -117,7 +119,7 @@ static void types_that_do_not_fit_are_refused(void **state) {
     op_run r = {0};
     cadre_inferred made;
     r.c = (cadre_call){.op = CADRE_OP_GELU, .in = {new_ids(&r, cadre_dims1(3), 5, false)}};
-    FAILS(cadre_gelu_infer(&r.c, &made), CADRE_EUSAGE, "gelu takes f32 or f64, not i32");
+    FAILS(cadre_gelu_infer(&r.c, &made), CADRE_EUSAGE, "gelu takes f32, f64 or bf16, not i32");
     close_run(&r);
     r.c = (cadre_call){.op = CADRE_OP_LINEAR,
                        .in = {new_reals(&r, CADRE_F32, cadre_dims2(3, 2), 1)},

@@ -16,20 +16,25 @@
 #include "base/tree.h"
 #include "tensor/ops/ref.h"
 
-cadre_status cadre_cross_entropy_infer(const cadre_call *c, cadre_inferred *ret) {
+cadre_status cadre_check_entropy(const cadre_call *c) {
     CADRE_CHECK_REAL(c);
-    const cadre_tensor *logits = c->in[0], *labels = c->in[1];
+    const cadre_tensor *x = c->in[0], *labels = c->in[1];
     CADRE_CHECK(labels && labels->dtype == CADRE_I32, CADRE_EUSAGE,
                 "cross-entropy takes labels in i32, not %s",
                 labels ? cadre_dtype_name(labels->dtype) : "none");
-    CADRE_CHECK(logits->dims.n >= 1 && cadre_count(labels) == cadre_rows(logits), CADRE_EUSAGE,
-                "cross-entropy: %lld labels for %lld rows of logits",
-                (long long)cadre_count(labels), (long long)cadre_rows(logits));
+    CADRE_CHECK(x->dims.n >= 1 && cadre_count(labels) == cadre_rows(x), CADRE_EUSAGE,
+                "cross-entropy: %lld labels for %lld rows", (long long)cadre_count(labels),
+                (long long)cadre_rows(x));
     CADRE_CHECK(c->a.label_smoothing >= 0 && c->a.label_smoothing < 1, CADRE_EUSAGE,
                 "cross-entropy: label smoothing %g; it takes 0 to below 1", c->a.label_smoothing);
+    return CADRE_OK;
+}
+
+cadre_status cadre_cross_entropy_infer(const cadre_call *c, cadre_inferred *ret) {
+    CADRE_TRY(cadre_check_entropy(c));
     *ret = cadre_nothing_made();
     ret->out = (cadre_made){CADRE_F64, cadre_dims1(2)};
-    ret->saved[0] = (cadre_made){CADRE_F64, cadre_dims1(cadre_rows(logits))};
+    ret->saved[0] = (cadre_made){CADRE_F64, cadre_dims1(cadre_rows(c->in[0]))};
     return CADRE_OK;
 }
 
@@ -60,9 +65,8 @@ void cadre_loss_cost(const cadre_call *c, cadre_phase phase, cadre_cost *ret) {
     *ret = (cadre_cost){.flops = (entropy ? 6 : 2) * n, .bytes = (entropy ? 2 : 1) * n * size};
 }
 
-cadre_status cadre_check_labels(const cadre_call *c) {
+cadre_status cadre_check_labels(const cadre_call *c, int64_t classes) {
     const int32_t *label = c->in[1]->data;
-    int64_t classes = cadre_columns(c->in[0]);
     for (int64_t r = 0; r < cadre_count(c->in[1]); r++)
         CADRE_CHECK(label[r] >= -1 && label[r] < classes, CADRE_EDATA,
                     "label %d at place %lld is out of range; it takes 0 to %lld, or -1 for none",
@@ -76,18 +80,26 @@ void cadre_put_loss(cadre_call *c, double count) {
     out[1] = count;
 }
 
-static double row_loss(cadre_call *c, int64_t r, int32_t label) {
-    int64_t classes = cadre_columns(c->in[0]);
-    double e = c->a.label_smoothing, most = -INFINITY, sum = 0, plain = 0;
-    for (int64_t v = 0; v < classes; v++) most = fmax(most, at(c->in[0], r * classes + v));
-    for (int64_t v = 0; v < classes; v++) sum += exp(at(c->in[0], r * classes + v) - most);
+double cadre_count_labels(const cadre_call *c) {
+    const int32_t *label = c->in[1]->data;
+    double count = 0;
+    for (int64_t r = 0; r < cadre_count(c->in[1]); r++) count += label[r] >= 0;
+    return count;
+}
+
+double cadre_ref_row_loss(cadre_tensor *logits, int64_t r, int32_t label, double e, bool training) {
+    int64_t classes = cadre_columns(logits), first = r * classes;
+    double most = -INFINITY, sum = 0, plain = 0;
+    for (int64_t v = 0; label < 0 && training && v < classes; v++) put(logits, first + v, 0);
+    if (label < 0) return 0;
+    for (int64_t v = 0; v < classes; v++) most = fmax(most, at(logits, first + v));
+    for (int64_t v = 0; v < classes; v++) sum += exp(at(logits, first + v) - most);
     double log_sum = most + log(sum);
-    for (int64_t v = 0; v < classes; v++) plain += at(c->in[0], r * classes + v) - log_sum;
-    double loss =
-        -(1 - e) * (at(c->in[0], r * classes + label) - log_sum) - e / (double)classes * plain;
-    for (int64_t v = 0; c->a.training && v < classes; v++) {
-        double p = exp(at(c->in[0], r * classes + v) - log_sum);
-        put(c->in[0], r * classes + v, p - (v == label ? 1 - e : 0) - e / (double)classes);
+    for (int64_t v = 0; v < classes; v++) plain += at(logits, first + v) - log_sum;
+    double loss = -(1 - e) * (at(logits, first + label) - log_sum) - e / (double)classes * plain;
+    for (int64_t v = 0; training && v < classes; v++) {
+        double p = exp(at(logits, first + v) - log_sum);
+        put(logits, first + v, p - (v == label ? 1 - e : 0) - e / (double)classes);
     }
     return loss;
 }
@@ -95,16 +107,11 @@ static double row_loss(cadre_call *c, int64_t r, int32_t label) {
 cadre_status cadre_ref_cross_entropy(cadre_queue *q, cadre_call *c) {
     (void)q;
     const int32_t *label = c->in[1]->data;
-    int64_t classes = cadre_columns(c->in[0]);
-    double count = 0, *loss = c->saved[0]->data;
-    CADRE_TRY(cadre_check_labels(c));
-    for (int64_t r = 0; r < cadre_rows(c->in[0]); r++) {
-        loss[r] = label[r] < 0 ? 0 : row_loss(c, r, label[r]);
-        for (int64_t v = 0; label[r] < 0 && c->a.training && v < classes; v++)
-            put(c->in[0], r * classes + v, 0);
-        count += label[r] >= 0;
-    }
-    cadre_put_loss(c, count);
+    double *loss = c->saved[0]->data;
+    CADRE_TRY(cadre_check_labels(c, cadre_columns(c->in[0])));
+    for (int64_t r = 0; r < cadre_rows(c->in[0]); r++)
+        loss[r] = cadre_ref_row_loss(c->in[0], r, label[r], c->a.label_smoothing, c->a.training);
+    cadre_put_loss(c, cadre_count_labels(c));
     return CADRE_OK;
 }
 

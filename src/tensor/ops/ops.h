@@ -27,6 +27,8 @@ typedef enum cadre_op_id {
     CADRE_OP_DROPOUT,       /* attribute rate; mask keyed by (seed, step, sample, site, element) */
     CADRE_OP_CROSS_ENTROPY, /* (rows, V) logits, labels i32 (rows), -1 ignored -> f64 (2): sum of
                                losses, count */
+    CADRE_OP_LINEAR_CROSS_ENTROPY, /* cross-entropy of x W' in blocks of rows: the logits are never
+                                      held whole */
     CADRE_OP_SQUARED_ERROR, /* x, target: same shape -> f64 (2): sum of (x - target)^2, count of
                                elements */
     CADRE_OP_SUM,           /* x -> f64 (2): sum of elements, rows */
@@ -64,7 +66,8 @@ typedef struct cadre_call {
     cadre_tensor *out;
     cadre_tensor *
         saved[CADRE_OP_SAVED]; /* made where `infer` asked for it; forward writes, backward reads */
-    /* backward only */
+    cadre_tensor *scratch;     /* the forward's alone, where `infer` asked for it */
+    /* backward only, or with params_in_forward */
     cadre_tensor *dout;             /* gradient of out; NULL for losses, whose gradient is one */
     cadre_tensor *din[CADRE_OP_IN]; /* where to put gradients towards inputs; NULL: not wanted */
     bool din_add[CADRE_OP_IN];      /* add to what is there instead of overwriting */
@@ -81,6 +84,7 @@ typedef struct cadre_made {
 typedef struct cadre_inferred {
     cadre_made out;
     cadre_made saved[CADRE_OP_SAVED]; /* dims.n < 0: none */
+    cadre_made scratch;               /* goes back right after the forward; dims.n < 0: none */
 } cadre_inferred;
 
 typedef enum cadre_phase {
@@ -104,6 +108,9 @@ typedef struct cadre_op {
     /* The forward of a training pass leaves the gradient of in[0] in in[0]'s own memory
      * (cross-entropy): the tape then takes in[0] itself as din[0] and calls no backward kernel. */
     bool gradient_in_place;
+    /* The forward of a training pass also puts the gradients of the parameters (dparam is aimed
+     * before it); there is no kernel for them in the backward pass. */
+    bool params_in_forward;
     /* The gradient towards every input is dout itself: the tape may hand its memory on instead of
      * calling a backward kernel. */
     bool gradient_passes;

@@ -11,13 +11,16 @@
 #include "tensor/ops/ops.h"
 
 static inline double at(const cadre_tensor *t, int64_t i) {
-    return t->dtype == CADRE_F64 ? ((const double *)t->data)[i]
-                                 : (double)((const float *)t->data)[i];
+    if (t->dtype == CADRE_F64) return ((const double *)t->data)[i];
+    if (t->dtype == CADRE_BF16) return (double)cadre_bf16_to_f32(((const uint16_t *)t->data)[i]);
+    return (double)((const float *)t->data)[i];
 }
 
 static inline void put(cadre_tensor *t, int64_t i, double value) {
     if (t->dtype == CADRE_F64)
         ((double *)t->data)[i] = value;
+    else if (t->dtype == CADRE_BF16)
+        ((uint16_t *)t->data)[i] = cadre_f64_to_bf16(value);
     else
         ((float *)t->data)[i] = (float)value;
 }
@@ -26,10 +29,10 @@ static inline void put_or_add(cadre_tensor *t, int64_t i, double value, bool add
     put(t, i, add ? at(t, i) + value : value);
 }
 
-/* For infer: the dtype of activations is f32 or f64. */
+/* For infer: the dtype of activations is f32, f64 or bf16. */
 #define CADRE_CHECK_REAL(c)                                                                        \
-    CADRE_CHECK((c)->in[0]->dtype == CADRE_F32 || (c)->in[0]->dtype == CADRE_F64, CADRE_EUSAGE,    \
-                "%s takes f32 or f64, not %s", cadre_op_table[(c)->op].name,                       \
+    CADRE_CHECK(cadre_is_real((c)->in[0]->dtype), CADRE_EUSAGE,                                    \
+                "%s takes f32, f64 or bf16, not %s", cadre_op_table[(c)->op].name,                 \
                 cadre_dtype_name((c)->in[0]->dtype))
 
 /* For infer: parameters are of the input's dtype. */
@@ -40,10 +43,16 @@ static inline void put_or_add(cadre_tensor *t, int64_t i, double value, bool add
                 cadre_op_table[(c)->op].name, cadre_dtype_name((c)->in[0]->dtype), k_,             \
                 cadre_dtype_name((c)->param[k_]->dtype))
 
+/* What a kernel keeps for its backward beside bf16 activations (means, sums) stays in f32. */
+static inline cadre_dtype cadre_saved_dtype(cadre_dtype dtype) {
+    return dtype == CADRE_BF16 ? CADRE_F32 : dtype;
+}
+
 /* Nothing made: the start of every infer. */
 static inline cadre_inferred cadre_nothing_made(void) {
     cadre_inferred made = {0};
     for (int i = 0; i < CADRE_OP_SAVED; i++) made.saved[i].dims.n = -1;
+    made.scratch.dims.n = -1;
     return made;
 }
 

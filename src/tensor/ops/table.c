@@ -69,6 +69,15 @@ const cadre_op cadre_op_table[CADRE_OPS] = {
                                 .cost = cadre_loss_cost,
                                 .gradient_in_place = true,
                                 .loss = true},
+    [CADRE_OP_LINEAR_CROSS_ENTROPY] = {.name = "linear_cross_entropy",
+                                       .help = "cross_entropy of x W', in blocks of rows",
+                                       .inputs = 2,
+                                       .params = 1,
+                                       .infer = cadre_linear_cross_entropy_infer,
+                                       .cost = cadre_linear_cross_entropy_cost,
+                                       .gradient_in_place = true,
+                                       .params_in_forward = true,
+                                       .loss = true},
     [CADRE_OP_SQUARED_ERROR] = {.name = "squared_error",
                                 .help = "sum of (x - target)^2",
                                 .inputs = 2,
@@ -101,6 +110,7 @@ static const kernel_row ref_rows[] = {
     {CADRE_OP_ADD, {cadre_ref_add, cadre_ref_add_inputs, NULL}},
     {CADRE_OP_DROPOUT, {cadre_ref_dropout, cadre_ref_dropout_inputs, NULL}},
     {CADRE_OP_CROSS_ENTROPY, {cadre_ref_cross_entropy, NULL, NULL}},
+    {CADRE_OP_LINEAR_CROSS_ENTROPY, {cadre_ref_linear_cross_entropy, NULL, NULL}},
     {CADRE_OP_SQUARED_ERROR, {cadre_ref_sum, cadre_ref_squared_error_inputs, NULL}},
     {CADRE_OP_SUM, {cadre_ref_sum, cadre_ref_sum_inputs, NULL}},
 };
@@ -117,11 +127,12 @@ static const kernel_row cpu_rows[] = {
     {CADRE_OP_ADD, {cadre_cpu_add, cadre_cpu_add_inputs, NULL}},
     {CADRE_OP_DROPOUT, {cadre_cpu_dropout, cadre_cpu_dropout_inputs, NULL}},
     {CADRE_OP_CROSS_ENTROPY, {cadre_cpu_cross_entropy, NULL, NULL}},
+    {CADRE_OP_LINEAR_CROSS_ENTROPY, {cadre_cpu_linear_cross_entropy, NULL, NULL}},
 };
 
 static cadre_backend backends[] = {
     {.name = "ref", .help = "plain C in f32 and f64: slow and obviously right"},
-    {.name = "cpu", .help = "oneDNN and vectorised kernels in f32; the rest as ref"},
+    {.name = "cpu", .help = "oneDNN and vectorised kernels in f32 and bf16; the rest as ref"},
     {.name = "meta", .help = "shapes and costs, no data"},
 };
 enum { REF, CPU };

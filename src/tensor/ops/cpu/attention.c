@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Causal attention in f32, cut over the pool by (sample, head). A head's q, k, v are packed into
- * padded arrays that stay in the cache; queries are worked in blocks (ROWS forward, BLOCK
- * backward), whose scores over all keys so far lie in a strip of block x T. Memory is linear in T;
- * the backward pass computes the strips again.
+ * Causal attention in f32 and bf16 (widened while it is packed), cut over the pool by (sample,
+ * head). A head's q, k, v are packed into padded arrays that stay in the cache; queries are worked
+ * in blocks (ROWS forward, BLOCK backward), whose scores over all keys so far lie in a strip of
+ * block x T. Memory is linear in T; the backward pass computes the strips again.
  *
  *   packed: q, k, v, dy (T, D); k', v' (D, S)
  *   D = head dim, S = T, both rounded up to LANES, padding zero
@@ -11,6 +11,7 @@
  *
  * Built with contraction (fused multiply-add): see src/CMakeLists.txt.
  */
+#include "tensor/ops/cpu/piece.h"
 #include "tensor/ops/cpu/pooled.h"
 #include "tensor/ops/cpu/simd.h"
 #include "tensor/ops/kernels.h"
@@ -39,13 +40,16 @@ static shape shape_of(const cadre_call *c) {
 
 /* ---- packing ---- */
 
-CADRE_INLINE void pack(const shape *s, const float *from, int64_t stride, float *to) {
-    int64_t whole = s->d / LANES * LANES;
-    for (int64_t t = 0; t < s->time; t++) {
-        for (int64_t i = 0; i < whole; i += LANES)
-            *(lanes *)(to + t * s->D + i) = *(const lanes *)(from + t * stride + i);
-        for (int64_t i = whole; i < s->D; i++)
-            to[t * s->D + i] = i < s->d ? from[t * stride + i] : 0;
+/* Rows of d elements from element `first` on, `stride` apart. */
+static void pack(const shape *s, const cadre_tensor *from, int64_t first, int64_t stride,
+                 float *to) {
+    for (int64_t t = 0; t < s->time; t++, first += stride) {
+        float *row = to + t * s->D;
+        if (cadre_in_f32(from))
+            memcpy(row, (const float *)from->data + first, (size_t)s->d * sizeof *row);
+        else
+            cadre_widen((const uint16_t *)from->data + first, row, s->d);
+        memset(row + s->d, 0, (size_t)(s->D - s->d) * sizeof *row);
     }
     memset(to + s->time * s->D, 0, (size_t)((s->S - s->time) * s->D) * sizeof *to);
 }
@@ -54,6 +58,20 @@ CADRE_INLINE void transpose(const shape *s, const float *packed, float *to) {
     for (int64_t t = 0; t < s->S; t += LANES)
         for (int64_t i = 0; i < s->d; i++)
             for (int64_t l = 0; l < LANES; l++) to[i * s->S + t + l] = packed[(t + l) * s->D + i];
+}
+
+/* Rows of d results to element `first` on, `stride` apart; added there with `add`. */
+static void unpack(const shape *s, const float *packed, const cadre_tensor *to, int64_t first,
+                   int64_t stride, bool add) {
+    float room[CADRE_PIECE];
+    for (int64_t t = 0; t < s->time; t++, first += stride)
+        for (int64_t i = 0; i < s->d; i += CADRE_PIECE) {
+            int64_t n = s->d - i < CADRE_PIECE ? s->d - i : CADRE_PIECE;
+            float *row = cadre_piece_open(to, first + i, n, add, room);
+            const float *from = packed + t * s->D + i;
+            for (int64_t k = 0; k < n; k++) row[k] = add ? row[k] + from[k] : from[k];
+            cadre_piece_close(to, first + i, n, row);
+        }
 }
 
 /* ---- small products; each keeps a block of results in registers ---- */
@@ -154,14 +172,11 @@ static int64_t keys_of(const shape *s, int64_t t) {
     return (end + LANES - 1) / LANES * LANES;
 }
 
-CADRE_CLONES static void forward_head(const shape *s, const float *qkv, float *memory, float *y,
-                                      float *log_sums) {
+/* q, k, v are packed; the result takes the place of q, row by row. */
+CADRE_CLONES static void forward_head(const shape *s, float *memory, float *log_sums) {
     int64_t area = s->S * s->D;
     float *q = memory, *k = q + area, *v = k + area, *kt = v + area, *strip = kt + s->D * s->S,
           *out = strip + ROWS * s->S;
-    pack(s, qkv, 3 * s->width, q);
-    pack(s, qkv + s->width, 3 * s->width, k);
-    pack(s, qkv + 2 * s->width, 3 * s->width, v);
     transpose(s, k, kt);
     for (int64_t t = 0; t < s->time; t += ROWS) {
         int64_t keys = keys_of(s, t);
@@ -177,7 +192,7 @@ CADRE_CLONES static void forward_head(const shape *s, const float *qkv, float *m
         for (int64_t r = 0; r < ROWS && t + r < s->time; r++)
 #pragma omp simd
             for (int64_t i = 0; i < s->d; i++)
-                y[(t + r) * s->width + i] = out[r * s->D + i] * inverse[r];
+                q[(t + r) * s->D + i] = out[r * s->D + i] * inverse[r];
     }
 }
 
@@ -186,18 +201,19 @@ static cadre_status forward_heads(cadre_call *c, int64_t begin, int64_t end) {
     float *memory = NULL;
     size_t floats = (size_t)(3 * s.S * s.D + s.D * s.S + ROWS * s.S + ROWS * s.D);
     CADRE_TRY(cadre_scratch(floats * sizeof(float), &memory));
-    memset(memory, 0, floats * sizeof(float)); /* rows past the end, read in the last block */
     for (int64_t n = begin; n < end; n++) {
         int64_t b = n / s.heads, h = n % s.heads;
-        forward_head(&s, (const float *)c->in[0]->data + b * s.time * 3 * s.width + h * s.d, memory,
-                     (float *)c->out->data + b * s.time * s.width + h * s.d,
-                     (float *)c->saved[0]->data + n * s.time);
+        for (int part = 0; part < 3; part++)
+            pack(&s, c->in[0], b * s.time * 3 * s.width + part * s.width + h * s.d, 3 * s.width,
+                 memory + part * s.S * s.D);
+        forward_head(&s, memory, (float *)c->saved[0]->data + n * s.time);
+        unpack(&s, memory, c->out, b * s.time * s.width + h * s.d, s.width, false);
     }
     return CADRE_OK;
 }
 
 cadre_status cadre_cpu_attention(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32) return cadre_ref_attention(q, c);
+    if (!cadre_is_fast(c->out)) return cadre_ref_attention(q, c);
     return cadre_pooled(q, c, c->in[0]->dims.at[0] * c->a.heads, 1, forward_heads);
 }
 
@@ -222,86 +238,84 @@ CADRE_INLINE float dot(const float *a, const float *b, int64_t n) {
     return sum;
 }
 
-CADRE_INLINE void unpack(const shape *s, const float *packed, bool add, float *to) {
-    for (int64_t t = 0; t < s->time; t++) {
-        const float *from = packed + t * s->D;
-        float *row = to + t * 3 * s->width;
-        if (add) {
-#pragma omp simd
-            for (int64_t i = 0; i < s->d; i++) row[i] += from[i];
-        } else {
-#pragma omp simd
-            for (int64_t i = 0; i < s->d; i++) row[i] = from[i];
-        }
-    }
-}
-
+/* Where a head's arrays lie in the scratch, one after the other. */
 typedef struct head {
-    const float *qkv, *y, *dy, *log_sums;
-    float *dqkv;
-    bool add;
+    float *q, *k, *v, *dy; /* packed */
+    float *dq, *dk, *dv;
+    float *kt, *vt, *p, *ds, *delta;
 } head;
 
-/* Row t; past the end of the sequence all is 0. */
-CADRE_INLINE void soften_back_row(const shape *s, const head *h, int64_t t, int64_t keys, float *p,
-                                  float *ds) {
-    bool real = t < s->time;
-    float delta = real ? dot(h->dy + t * s->width, h->y + t * s->width, s->d) : 0;
-    soften_back(p, ds, real ? t : -1, keys, real ? h->log_sums[t] : 0, delta, s->scale);
+static size_t head_floats(const shape *s) {
+    return (size_t)(7 * s->S * s->D + 2 * s->D * s->S + 2 * BLOCK * s->S + s->S);
 }
 
-CADRE_CLONES static void backward_head(const shape *s, const head *h, float *memory) {
+static head head_at(const shape *s, float *memory) {
     int64_t area = s->S * s->D;
-    float *q = memory, *k = q + area, *v = k + area, *dy = v + area, *dq = dy + area,
-          *dk = dq + area, *dv = dk + area;
-    float *kt = dv + area, *vt = kt + s->D * s->S, *p = vt + s->D * s->S, *ds = p + BLOCK * s->S;
-    pack(s, h->qkv, 3 * s->width, q);
-    pack(s, h->qkv + s->width, 3 * s->width, k);
-    pack(s, h->qkv + 2 * s->width, 3 * s->width, v);
-    pack(s, h->dy, s->width, dy);
-    transpose(s, k, kt);
-    transpose(s, v, vt);
-    memset(dk, 0, (size_t)(2 * area) * sizeof *dk); /* dk and dv */
+    head h = {.q = memory};
+    h.k = h.q + area;
+    h.v = h.k + area;
+    h.dy = h.v + area;
+    h.dq = h.dy + area;
+    h.dk = h.dq + area;
+    h.dv = h.dk + area;
+    h.kt = h.dv + area;
+    h.vt = h.kt + area;
+    h.p = h.vt + area;
+    h.ds = h.p + BLOCK * s->S;
+    h.delta = h.ds + BLOCK * s->S;
+    return h;
+}
+
+/* Row t; past the end of the sequence all is 0. */
+CADRE_INLINE void soften_back_row(const shape *s, const head *h, const float *log_sums, int64_t t,
+                                  int64_t keys, float *p, float *ds) {
+    bool real = t < s->time;
+    soften_back(p, ds, real ? t : -1, keys, real ? log_sums[t] : 0, h->delta[t], s->scale);
+}
+
+/* The forward's result lies in dq until its place is needed. */
+CADRE_CLONES static void backward_head(const shape *s, const head *h, const float *log_sums) {
+    for (int64_t t = 0; t < s->S; t++) h->delta[t] = dot(h->dy + t * s->D, h->dq + t * s->D, s->D);
+    transpose(s, h->k, h->kt);
+    transpose(s, h->v, h->vt);
+    memset(h->dk, 0, (size_t)(2 * s->S * s->D) * sizeof(float)); /* dk and dv */
     for (int64_t t = 0; t < s->time; t += BLOCK) {
         int64_t keys = t + BLOCK;
         for (int64_t r = 0; r < BLOCK; r += ROWS) {
-            float *p_rows = p + r * s->S, *ds_rows = ds + r * s->S;
-            scores(s, q + (t + r) * s->D, kt, keys, p_rows);
-            scores(s, dy + (t + r) * s->D, vt, keys, ds_rows);
+            float *p_rows = h->p + r * s->S, *ds_rows = h->ds + r * s->S;
+            scores(s, h->q + (t + r) * s->D, h->kt, keys, p_rows);
+            scores(s, h->dy + (t + r) * s->D, h->vt, keys, ds_rows);
             for (int64_t i = 0; i < ROWS; i++)
-                soften_back_row(s, h, t + r + i, keys, p_rows + i * s->S, ds_rows + i * s->S);
-            mix(s, ds_rows, k, keys, dq + (t + r) * s->D);
+                soften_back_row(s, h, log_sums, t + r + i, keys, p_rows + i * s->S,
+                                ds_rows + i * s->S);
+            mix(s, ds_rows, h->k, keys, h->dq + (t + r) * s->D);
         }
-        spread(s, ds, q + t * s->D, keys, dk);
-        spread(s, p, dy + t * s->D, keys, dv);
+        spread(s, h->ds, h->q + t * s->D, keys, h->dk);
+        spread(s, h->p, h->dy + t * s->D, keys, h->dv);
     }
-    unpack(s, dq, h->add, h->dqkv);
-    unpack(s, dk, h->add, h->dqkv + s->width);
-    unpack(s, dv, h->add, h->dqkv + 2 * s->width);
 }
 
 static cadre_status backward_heads(cadre_call *c, int64_t begin, int64_t end) {
     shape s = shape_of(c);
     float *memory = NULL;
-    size_t floats = (size_t)(7 * s.S * s.D + 2 * s.D * s.S + 2 * BLOCK * s.S);
-    CADRE_TRY(cadre_scratch(floats * sizeof(float), &memory));
-    memset(memory, 0, floats * sizeof(float)); /* rows past the end, read in the last block */
+    CADRE_TRY(cadre_scratch(head_floats(&s) * sizeof(float), &memory));
+    head h = head_at(&s, memory);
     for (int64_t n = begin; n < end; n++) {
-        int64_t b = n / s.heads, at = n % s.heads * s.d;
-        head h = {
-            .qkv = (const float *)c->in[0]->data + b * s.time * 3 * s.width + at,
-            .y = (const float *)c->out->data + b * s.time * s.width + at,
-            .dy = (const float *)c->dout->data + b * s.time * s.width + at,
-            .log_sums = (const float *)c->saved[0]->data + n * s.time,
-            .dqkv = (float *)c->din[0]->data + b * s.time * 3 * s.width + at,
-            .add = c->din_add[0],
-        };
-        backward_head(&s, &h, memory);
+        int64_t row = n / s.heads * s.time, at = n % s.heads * s.d;
+        float *const parts[3] = {h.q, h.k, h.v}, *const grads[3] = {h.dq, h.dk, h.dv};
+        for (int i = 0; i < 3; i++)
+            pack(&s, c->in[0], row * 3 * s.width + i * s.width + at, 3 * s.width, parts[i]);
+        pack(&s, c->dout, row * s.width + at, s.width, h.dy);
+        pack(&s, c->out, row * s.width + at, s.width, h.dq);
+        backward_head(&s, &h, (const float *)c->saved[0]->data + n * s.time);
+        for (int i = 0; i < 3; i++)
+            unpack(&s, grads[i], c->din[0], row * 3 * s.width + i * s.width + at, 3 * s.width,
+                   c->din_add[0]);
     }
     return CADRE_OK;
 }
 
 cadre_status cadre_cpu_attention_inputs(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32) return cadre_ref_attention_inputs(q, c);
+    if (!cadre_is_fast(c->out)) return cadre_ref_attention_inputs(q, c);
     return cadre_pooled(q, c, c->in[0]->dims.at[0] * c->a.heads, 1, backward_heads);
 }

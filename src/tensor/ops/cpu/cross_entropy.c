@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cross-entropy in f32, cut over the pool by rows; in training the row becomes its own gradient
- * while it is in the cache.
+ * cross-entropy in f32 and bf16, cut over the pool by rows; in training the row becomes its own
+ * gradient while it is in the cache.
  */
+#include "tensor/ops/cpu/cross_entropy.h"
 #include "tensor/ops/cpu/pooled.h"
 #include "tensor/ops/cpu/simd.h"
 #include "tensor/ops/kernels.h"
@@ -43,25 +44,36 @@ static double row_loss(float *x, int64_t n, int32_t label, double smoothing, boo
     return loss;
 }
 
+double cadre_cross_entropy_row(const cadre_tensor *logits, int64_t r, int32_t label,
+                               double smoothing, bool training, float *room) {
+    int64_t n = cadre_columns(logits);
+    size_t size = cadre_dtype_size(logits->dtype);
+    if (label < 0) {
+        if (training) memset((char *)logits->data + (size_t)(r * n) * size, 0, (size_t)n * size);
+        return 0;
+    }
+    float *x = cadre_piece_open(logits, r * n, n, true, room);
+    double loss = row_loss(x, n, label, smoothing, training);
+    if (training) cadre_piece_close(logits, r * n, n, x);
+    return loss;
+}
+
 static cadre_status rows(cadre_call *c, int64_t begin, int64_t end) {
     int64_t n = cadre_columns(c->in[0]);
     const int32_t *label = c->in[1]->data;
     double *loss = c->saved[0]->data;
-    for (int64_t r = begin; r < end; r++) {
-        float *x = (float *)c->in[0]->data + r * n;
-        loss[r] = label[r] < 0 ? 0 : row_loss(x, n, label[r], c->a.label_smoothing, c->a.training);
-        if (label[r] < 0 && c->a.training) memset(x, 0, (size_t)n * sizeof *x);
-    }
+    float *room = NULL;
+    if (!cadre_in_f32(c->in[0])) CADRE_TRY(cadre_scratch((size_t)n * sizeof *room, &room));
+    for (int64_t r = begin; r < end; r++)
+        loss[r] = cadre_cross_entropy_row(c->in[0], r, label[r], c->a.label_smoothing,
+                                          c->a.training, room);
     return CADRE_OK;
 }
 
 cadre_status cadre_cpu_cross_entropy(cadre_queue *q, cadre_call *c) {
-    if (c->in[0]->dtype != CADRE_F32) return cadre_ref_cross_entropy(q, c);
-    CADRE_TRY(cadre_check_labels(c));
+    if (!cadre_is_fast(c->in[0])) return cadre_ref_cross_entropy(q, c);
+    CADRE_TRY(cadre_check_labels(c, cadre_columns(c->in[0])));
     CADRE_TRY(cadre_pooled(q, c, cadre_rows(c->in[0]), ROW_GRAIN, rows));
-    const int32_t *label = c->in[1]->data;
-    double count = 0;
-    for (int64_t r = 0; r < cadre_count(c->in[1]); r++) count += label[r] >= 0;
-    cadre_put_loss(c, count);
+    cadre_put_loss(c, cadre_count_labels(c));
     return CADRE_OK;
 }

@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * oneDNN behind one function. Each thread keeps the primitives it has made in a table of its own,
- * by shape, with their memory objects: a call sets three addresses and executes. What 2.6 and 3.x
- * name differently is in the first part of this file.
+ * oneDNN behind one function.
+ *
+ *   f32    dnnl_sgemm, which packs both operands: as fast as the best layout, in any layout. (Its
+ *          matmul primitives lose half their rate where rows are a multiple of 4 KiB apart.)
+ *   bf16   matmul primitives where the processor has fast products of bf16; elsewhere the operands
+ *          are widened into scratch and multiplied in f32, which is faster there.
+ *
+ * Each thread keeps the primitives it has made in a table of its own, by shape, with their memory
+ * objects: a call sets three addresses and executes. What 2.6 and 3.x name differently is in the
+ * first part of this file.
  *
  * Signals wait while a product runs: oneDNN's generated code uses the stack pointer as an ordinary
  * register, so the frame of a handler that ran then would be written over data.
@@ -14,19 +21,23 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <cpuid.h>
+#endif
 
 #include "base/clock.h"
 #include "base/hash.h"
 #include "tensor/device.h"
+#include "tensor/ops/cpu/pooled.h"
 
 /* ---- the two interfaces ---- */
 
 #if DNNL_VERSION_MAJOR >= 3
 typedef dnnl_memory_desc_t matrix_desc;
 
-static dnnl_status_t make_desc(matrix_desc *ret, int n, const dnnl_dims_t dims,
+static dnnl_status_t make_desc(matrix_desc *ret, dnnl_data_type_t type, const dnnl_dims_t dims,
                                const dnnl_dims_t strides) {
-    return dnnl_memory_desc_create_with_strides(ret, n, dims, dnnl_f32, strides);
+    return dnnl_memory_desc_create_with_strides(ret, 2, dims, type, strides);
 }
 
 static void drop_desc(matrix_desc *d) {
@@ -34,14 +45,13 @@ static void drop_desc(matrix_desc *d) {
 }
 
 static dnnl_status_t make_product(dnnl_primitive_desc_t *ret, dnnl_engine_t engine, matrix_desc *a,
-                                  matrix_desc *b, matrix_desc *bias, matrix_desc *c,
+                                  matrix_desc *b, matrix_desc *c,
                                   dnnl_primitive_attr_t attributes) {
-    return dnnl_matmul_primitive_desc_create(ret, engine, *a, *b, bias ? *bias : NULL, *c,
-                                             attributes);
+    return dnnl_matmul_primitive_desc_create(ret, engine, *a, *b, NULL, *c, attributes);
 }
 
 static dnnl_status_t append_sum(dnnl_post_ops_t ops) {
-    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_f32);
+    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef);
 }
 
 static dnnl_status_t make_memory(dnnl_memory_t *ret, matrix_desc *d, dnnl_engine_t engine) {
@@ -50,9 +60,9 @@ static dnnl_status_t make_memory(dnnl_memory_t *ret, matrix_desc *d, dnnl_engine
 #else
 typedef dnnl_memory_desc_t matrix_desc;
 
-static dnnl_status_t make_desc(matrix_desc *ret, int n, const dnnl_dims_t dims,
+static dnnl_status_t make_desc(matrix_desc *ret, dnnl_data_type_t type, const dnnl_dims_t dims,
                                const dnnl_dims_t strides) {
-    return dnnl_memory_desc_init_by_strides(ret, n, dims, dnnl_f32, strides);
+    return dnnl_memory_desc_init_by_strides(ret, 2, dims, type, strides);
 }
 
 static void drop_desc(matrix_desc *d) {
@@ -60,10 +70,10 @@ static void drop_desc(matrix_desc *d) {
 }
 
 static dnnl_status_t make_product(dnnl_primitive_desc_t *ret, dnnl_engine_t engine, matrix_desc *a,
-                                  matrix_desc *b, matrix_desc *bias, matrix_desc *c,
+                                  matrix_desc *b, matrix_desc *c,
                                   dnnl_primitive_attr_t attributes) {
     dnnl_matmul_desc_t desc;
-    dnnl_status_t st = dnnl_matmul_desc_init(&desc, a, b, bias, c);
+    dnnl_status_t st = dnnl_matmul_desc_init(&desc, a, b, NULL, c);
     return st == dnnl_success ? dnnl_primitive_desc_create(ret, &desc, attributes, engine, NULL)
                               : st;
 }
@@ -77,9 +87,25 @@ static dnnl_status_t make_memory(dnnl_memory_t *ret, matrix_desc *d, dnnl_engine
 }
 #endif
 
+/* ---- which products of bf16 ---- */
+
+/* AMD's processors multiply pairs of bf16 at twice the rate of f32, and so do Intel's matrix units
+ * (AMX); Intel's vector instruction for bf16 alone has the rate of f32, and oneDNN reaches half. */
+bool cadre_product_bf16_is_fast(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    unsigned a, b, c, d;
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx512bf16")) return false;
+    if (__builtin_cpu_is("amd")) return true;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & 1u << 22) != 0;
+#else
+    return false;
+#endif
+}
+
 /* ---- a thread's primitives ---- */
 
-enum { SLOTS = 1024, ARGUMENTS = 4 };
+enum { SLOTS = 1024, ARGUMENTS = 3 };
 
 typedef struct entry {
     cadre_product shape;
@@ -150,8 +176,7 @@ static dnnl_status_t add_argument(entry *e, int which, matrix_desc *d) {
     return st;
 }
 
-static dnnl_status_t make_primitive(entry *e, matrix_desc *a, matrix_desc *b, matrix_desc *bias,
-                                    matrix_desc *c) {
+static dnnl_status_t make_primitive(entry *e, matrix_desc *a, matrix_desc *b, matrix_desc *c) {
     dnnl_primitive_attr_t attributes = NULL;
     dnnl_post_ops_t ops = NULL;
     dnnl_primitive_desc_t desc = NULL;
@@ -161,7 +186,7 @@ static dnnl_status_t make_primitive(entry *e, matrix_desc *a, matrix_desc *b, ma
         if (st == dnnl_success) st = append_sum(ops);
         if (st == dnnl_success) st = dnnl_primitive_attr_set_post_ops(attributes, ops);
     }
-    if (st == dnnl_success) st = make_product(&desc, mine->engine, a, b, bias, c, attributes);
+    if (st == dnnl_success) st = make_product(&desc, mine->engine, a, b, c, attributes);
     if (st == dnnl_success) st = dnnl_primitive_create(&e->primitive, desc);
     if (desc) dnnl_primitive_desc_destroy(desc);
     if (ops) dnnl_post_ops_destroy(ops);
@@ -179,28 +204,28 @@ static void strides_of(int64_t rows, int64_t columns, int64_t ld, bool transpose
     if (columns == 1 && !transposed) ret[1] = ld * rows;
 }
 
+static dnnl_data_type_t type_of(cadre_dtype dtype) {
+    return dtype == CADRE_BF16 ? dnnl_bf16 : dnnl_f32;
+}
+
 static cadre_status make_entry(entry *e, const cadre_product *p) {
-    matrix_desc a = {0}, b = {0}, c = {0}, bias = {0};
+    matrix_desc a = {0}, b = {0}, c = {0};
     e->shape = *p;
     dnnl_dims_t a_strides, b_strides;
     strides_of(p->m, p->k, p->lda, p->a_transposed, a_strides);
     strides_of(p->k, p->n, p->ldb, p->b_transposed, b_strides);
     dnnl_dims_t a_dims = {p->m, p->k}, b_dims = {p->k, p->n}, c_dims = {p->m, p->n},
                 c_strides = {p->ldc, 1};
-    dnnl_dims_t bias_dims = {1, p->n}, bias_strides = {p->n, 1};
-    dnnl_status_t st = make_desc(&a, 2, a_dims, a_strides);
-    if (st == dnnl_success) st = make_desc(&b, 2, b_dims, b_strides);
-    if (st == dnnl_success) st = make_desc(&c, 2, c_dims, c_strides);
-    if (st == dnnl_success && p->bias) st = make_desc(&bias, 2, bias_dims, bias_strides);
-    if (st == dnnl_success) st = make_primitive(e, &a, &b, p->bias ? &bias : NULL, &c);
+    dnnl_status_t st = make_desc(&a, type_of(p->ab), a_dims, a_strides);
+    if (st == dnnl_success) st = make_desc(&b, type_of(p->ab), b_dims, b_strides);
+    if (st == dnnl_success) st = make_desc(&c, type_of(p->c), c_dims, c_strides);
+    if (st == dnnl_success) st = make_primitive(e, &a, &b, &c);
     if (st == dnnl_success) st = add_argument(e, DNNL_ARG_SRC, &a);
     if (st == dnnl_success) st = add_argument(e, DNNL_ARG_WEIGHTS, &b);
     if (st == dnnl_success) st = add_argument(e, DNNL_ARG_DST, &c);
-    if (st == dnnl_success && p->bias) st = add_argument(e, DNNL_ARG_BIAS, &bias);
     drop_desc(&a);
     drop_desc(&b);
     drop_desc(&c);
-    drop_desc(&bias);
     if (st == dnnl_success) return CADRE_OK;
     drop_entry(e);
     return CADRE_FAIL(CADRE_EINTERNAL, "oneDNN makes no product of %lld x %lld x %lld: status %d",
@@ -208,7 +233,6 @@ static cadre_status make_entry(entry *e, const cadre_product *p) {
 }
 
 static cadre_status find(const cadre_product *p, entry **ret_entry) {
-    if (!mine) CADRE_TRY(open_cache());
     uint64_t at = cadre_hash(p, sizeof *p, 0) % SLOTS;
     while (mine->at[at].primitive && memcmp(&mine->at[at].shape, p, sizeof *p) != 0)
         at = (at + 1) % SLOTS;
@@ -227,30 +251,87 @@ static cadre_status find(const cadre_product *p, entry **ret_entry) {
 
 _Thread_local int64_t *cadre_product_timer;
 
-cadre_status cadre_product_run(const cadre_product *product, const float *a, const float *b,
-                               const float *bias, float *c) {
-    if (product->m == 0 || product->n == 0) return CADRE_OK;
-    cadre_product shape; /* padding bytes count in the key */
-    memset(&shape, 0, sizeof shape);
-    shape.m = product->m, shape.n = product->n, shape.k = product->k;
-    shape.lda = product->lda, shape.ldb = product->ldb, shape.ldc = product->ldc;
-    shape.a_transposed = product->a_transposed, shape.b_transposed = product->b_transposed;
-    shape.add = product->add, shape.bias = bias != NULL;
-    entry *e = NULL;
-    CADRE_TRY(find(&shape, &e));
+/* ---- the products ---- */
+
+static dnnl_status_t run_sgemm(const cadre_product *p, const float *a, const float *b, float *c) {
+    return dnnl_sgemm(p->a_transposed ? 'T' : 'N', p->b_transposed ? 'T' : 'N', p->m, p->n, p->k,
+                      1.0f, a, p->lda, b, p->ldb, p->add ? 1.0f : 0.0f, c, p->ldc);
+}
+
+static dnnl_status_t run_primitive(const entry *e, const void *a, const void *b, void *c) {
     dnnl_memory_set_data_handle(e->arg[0].memory, (void *)a);
     dnnl_memory_set_data_handle(e->arg[1].memory, (void *)b);
     dnnl_memory_set_data_handle(e->arg[2].memory, c);
-    if (bias) dnnl_memory_set_data_handle(e->arg[3].memory, (void *)bias);
+    return dnnl_primitive_execute(e->primitive, mine->stream, e->args, e->arg);
+}
+
+/* `rows` of `columns` elements, `ld` apart, one after the other in f32. */
+static const float *widen_matrix(const uint16_t *from, int64_t rows, int64_t columns, int64_t ld,
+                                 float *to) {
+    if (ld == columns)
+        cadre_widen(from, to, rows * columns);
+    else
+        for (int64_t r = 0; r < rows; r++) cadre_widen(from + r * ld, to + r * columns, columns);
+    return to;
+}
+
+/* The product in f32 of operands in bf16. */
+static cadre_status run_widened(const cadre_product *p, const uint16_t *a, const uint16_t *b,
+                                void *c, dnnl_status_t *ret_status) {
+    int64_t a_rows = p->a_transposed ? p->k : p->m, b_rows = p->b_transposed ? p->n : p->k;
+    int64_t a_columns = p->a_transposed ? p->m : p->k, b_columns = p->b_transposed ? p->k : p->n;
+    bool narrow = p->c == CADRE_BF16;
+    size_t a_floats = (size_t)(a_rows * a_columns), b_floats = (size_t)(b_rows * b_columns);
+    size_t c_floats = narrow ? (size_t)(p->m * p->n) : 0;
+    float *room = NULL;
+    CADRE_TRY(cadre_scratch((a_floats + b_floats + c_floats) * sizeof *room, &room));
+    float *wide = narrow ? room + a_floats + b_floats : c;
+    cadre_product f = *p;
+    f.lda = a_columns;
+    f.ldb = b_columns;
+    if (narrow) f.ldc = p->n;
+    if (narrow && p->add) widen_matrix(c, p->m, p->n, p->ldc, wide);
+    *ret_status = run_sgemm(&f, widen_matrix(a, a_rows, a_columns, p->lda, room),
+                            widen_matrix(b, b_rows, b_columns, p->ldb, room + a_floats), wide);
+    for (int64_t r = 0; narrow && r < p->m; r++)
+        cadre_narrow(wide + r * p->n, (uint16_t *)c + r * p->ldc, p->n);
+    return CADRE_OK;
+}
+
+static cadre_status run(const cadre_product *p, const void *a, const void *b, void *c,
+                        dnnl_status_t *ret_status) {
+    entry *e = NULL;
+    if (p->ab == CADRE_F32) {
+        *ret_status = run_sgemm(p, a, b, c);
+        return CADRE_OK;
+    }
+    if (!cadre_product_bf16_is_fast()) return run_widened(p, a, b, c, ret_status);
+    cadre_product shape; /* padding bytes count in the key */
+    memset(&shape, 0, sizeof shape);
+    shape.m = p->m, shape.n = p->n, shape.k = p->k;
+    shape.lda = p->lda, shape.ldb = p->ldb, shape.ldc = p->ldc;
+    shape.ab = p->ab, shape.c = p->c;
+    shape.a_transposed = p->a_transposed, shape.b_transposed = p->b_transposed;
+    shape.add = p->add;
+    CADRE_TRY(find(&shape, &e));
+    *ret_status = run_primitive(e, a, b, c);
+    return CADRE_OK;
+}
+
+cadre_status cadre_product_run(const cadre_product *p, const void *a, const void *b, void *c) {
+    dnnl_status_t result = dnnl_success;
     sigset_t all, before;
+    if (p->m == 0 || p->n == 0) return CADRE_OK;
+    if (!mine) CADRE_TRY(open_cache());
     sigfillset(&all);
     int64_t begin = cadre_product_timer ? cadre_now_ns() : 0;
     if (!mine->quiet) pthread_sigmask(SIG_SETMASK, &all, &before);
-    dnnl_status_t st = dnnl_primitive_execute(e->primitive, mine->stream, e->args, e->arg);
+    cadre_status st = run(p, a, b, c, &result);
     if (!mine->quiet) pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (cadre_product_timer) *cadre_product_timer += cadre_now_ns() - begin;
-    CADRE_CHECK(st == dnnl_success, CADRE_EINTERNAL,
-                "oneDNN failed in a product of %lld x %lld x %lld: status %d", (long long)shape.m,
-                (long long)shape.n, (long long)shape.k, (int)st);
+    CADRE_TRY(st);
+    CADRE_CHECK(result == dnnl_success, CADRE_EINTERNAL,
+                "oneDNN failed in a product of %lld x %lld x %lld: status %d", (long long)p->m,
+                (long long)p->n, (long long)p->k, (int)result);
     return CADRE_OK;
 }

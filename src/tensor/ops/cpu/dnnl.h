@@ -6,21 +6,26 @@
 #ifndef CADRE_TENSOR_OPS_CPU_DNNL_H
 #define CADRE_TENSOR_OPS_CPU_DNNL_H
 
-#include "base/status.h"
+#include "tensor/tensor.h"
 
-/* C (m, n) = A (m, k) B (k, n) [+ C] [+ bias (n)], f32, row-major; a transposed operand is stored
- * (k, m) or (n, k). lda, ldb, ldc: elements between rows as stored. */
+/* C (m, n) = A (m, k) B (k, n) [+ C], row-major; a transposed operand is stored (k, m) or (n, k).
+ * lda, ldb, ldc: elements between rows as stored. A and B are `ab`, C is `c`: f32 or bf16, C f32
+ * where A and B are f32. Sums are in f32; a bf16 result is rounded once. */
 typedef struct cadre_product {
     int64_t m, n, k;
     int64_t lda, ldb, ldc;
-    bool a_transposed, b_transposed, add, bias;
+    cadre_dtype ab, c;
+    bool a_transposed, b_transposed, add;
 } cadre_product;
 
 /* Where cadre_product_run adds the nanoseconds it takes on this thread; NULL: nowhere. */
 extern _Thread_local int64_t *cadre_product_timer;
 
-/* Primitives are made once per shape and thread and kept until the thread ends. Any thread. */
-cadre_status cadre_product_run(const cadre_product *p, const float *a, const float *b,
-                               const float *bias, float *c);
+/* Any thread. What it keeps (primitives, scratch) is the thread's own, until the thread ends. */
+cadre_status cadre_product_run(const cadre_product *p, const void *a, const void *b, void *c);
+
+/* Has this processor products of bf16 that are faster than those of f32? Where it has not, bf16
+ * operands are widened a product at a time and multiplied in f32. */
+bool cadre_product_bf16_is_fast(void);
 
 #endif

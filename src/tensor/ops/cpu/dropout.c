@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * dropout in f32, cut over the pool in groups of four elements of a sample: one Philox block each.
+ * dropout in f32 and bf16, cut over the pool in groups of four elements of a sample: one Philox
+ * block each.
  */
 #include "tensor/ops/dropout.h"
 
+#include "tensor/ops/cpu/piece.h"
 #include "tensor/ops/cpu/pooled.h"
 #include "base/rng.h"
 #include "tensor/ops/kernels.h"
@@ -20,8 +22,9 @@ static plane plane_of(const cadre_tensor *t) {
 }
 
 /* Groups [begin, end), counted over all samples. */
-static void drop_groups(const cadre_call *c, const float *from, float *to, bool add, int64_t begin,
-                        int64_t end) {
+static void drop_groups(const cadre_call *c, const cadre_tensor *from, const cadre_tensor *to,
+                        bool add, int64_t begin, int64_t end) {
+    float room[GROUP], results[GROUP];
     plane s = plane_of(c->in[0]);
     cadre_dropout_mask m = cadre_dropout_mask_of(c);
     float scale = (float)m.scale;
@@ -30,21 +33,24 @@ static void drop_groups(const cadre_call *c, const float *from, float *to, bool 
         int64_t last = first + GROUP < s.each ? first + GROUP : s.each;
         cadre_philox block =
             cadre_philox_draw(m.key, (uint64_t)c->a.key.samples[sample], m.step + (uint64_t)group);
-        for (int64_t e = first; e < last; e++) {
-            int64_t i = sample * s.each + e;
-            float y = block.v[e - first] >= m.below ? from[i] * scale : 0;
-            to[i] = add ? to[i] + y : y;
+        int64_t at = sample * s.each + first, count = last - first;
+        const float *x = cadre_piece_read(from, at, count, room);
+        float *y = cadre_piece_open(to, at, count, add, results);
+        for (int64_t e = 0; e < count; e++) {
+            float kept = block.v[e] >= m.below ? x[e] * scale : 0;
+            y[e] = add ? y[e] + kept : kept;
         }
+        cadre_piece_close(to, at, count, y);
     }
 }
 
 static cadre_status forward_groups(cadre_call *c, int64_t begin, int64_t end) {
-    drop_groups(c, c->in[0]->data, c->out->data, false, begin, end);
+    drop_groups(c, c->in[0], c->out, false, begin, end);
     return CADRE_OK;
 }
 
 static cadre_status backward_groups(cadre_call *c, int64_t begin, int64_t end) {
-    drop_groups(c, c->dout->data, c->din[0]->data, c->din_add[0], begin, end);
+    drop_groups(c, c->dout, c->din[0], c->din_add[0], begin, end);
     return CADRE_OK;
 }
 
@@ -53,11 +59,11 @@ static int64_t all_groups(const cadre_call *c) {
 }
 
 cadre_status cadre_cpu_dropout(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32 || cadre_dropout_off(c)) return cadre_ref_dropout(q, c);
+    if (!cadre_is_fast(c->out) || cadre_dropout_off(c)) return cadre_ref_dropout(q, c);
     return cadre_pooled(q, c, all_groups(c), GROUP_GRAIN, forward_groups);
 }
 
 cadre_status cadre_cpu_dropout_inputs(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32 || cadre_dropout_off(c)) return cadre_ref_dropout_inputs(q, c);
+    if (!cadre_is_fast(c->out) || cadre_dropout_off(c)) return cadre_ref_dropout_inputs(q, c);
     return cadre_pooled(q, c, all_groups(c), GROUP_GRAIN, backward_groups);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * gelu and add in f32, cut over the pool in pieces of 4,096 elements.
+ * gelu and add in f32 and bf16, cut over the pool in pieces of 4,096 elements.
  */
+#include "tensor/ops/cpu/piece.h"
 #include "tensor/ops/cpu/pooled.h"
 #include "tensor/ops/cpu/simd.h"
 #include "tensor/ops/kernels.h"
-
-enum { PIECE = 4096 };
 
 CADRE_CLONES static void gelu_of(const float *x, float *y, int64_t n) {
 #pragma omp simd
@@ -29,52 +28,83 @@ CADRE_CLONES static void add_of(const float *a, const float *b, float *y, int64_
     for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
 }
 
+static int64_t piece_end(int64_t at, int64_t end) {
+    return at + CADRE_PIECE < end ? at + CADRE_PIECE : end;
+}
+
 static cadre_status gelu_range(cadre_call *c, int64_t begin, int64_t end) {
-    gelu_of((const float *)c->in[0]->data + begin, (float *)c->out->data + begin, end - begin);
+    float a[CADRE_PIECE], b[CADRE_PIECE];
+    for (int64_t at = begin; at < end; at = piece_end(at, end)) {
+        int64_t n = piece_end(at, end) - at;
+        const float *x = cadre_piece_read(c->in[0], at, n, a);
+        float *y = cadre_piece_open(c->out, at, n, false, b);
+        gelu_of(x, y, n);
+        cadre_piece_close(c->out, at, n, y);
+    }
     return CADRE_OK;
 }
 
 static cadre_status gelu_back_range(cadre_call *c, int64_t begin, int64_t end) {
-    gelu_back((const float *)c->in[0]->data + begin, (const float *)c->dout->data + begin,
-              (float *)c->din[0]->data + begin, end - begin, c->din_add[0]);
+    float a[CADRE_PIECE], b[CADRE_PIECE], d[CADRE_PIECE];
+    for (int64_t at = begin; at < end; at = piece_end(at, end)) {
+        int64_t n = piece_end(at, end) - at;
+        const float *x = cadre_piece_read(c->in[0], at, n, a);
+        const float *dy = cadre_piece_read(c->dout, at, n, b);
+        float *dx = cadre_piece_open(c->din[0], at, n, c->din_add[0], d);
+        gelu_back(x, dy, dx, n, c->din_add[0]);
+        cadre_piece_close(c->din[0], at, n, dx);
+    }
     return CADRE_OK;
 }
 
 static cadre_status add_range(cadre_call *c, int64_t begin, int64_t end) {
-    add_of((const float *)c->in[0]->data + begin, (const float *)c->in[1]->data + begin,
-           (float *)c->out->data + begin, end - begin);
+    float a[CADRE_PIECE], b[CADRE_PIECE], sum[CADRE_PIECE];
+    for (int64_t at = begin; at < end; at = piece_end(at, end)) {
+        int64_t n = piece_end(at, end) - at;
+        const float *x = cadre_piece_read(c->in[0], at, n, a);
+        const float *z = cadre_piece_read(c->in[1], at, n, b);
+        float *y = cadre_piece_open(c->out, at, n, false, sum);
+        add_of(x, z, y, n);
+        cadre_piece_close(c->out, at, n, y);
+    }
     return CADRE_OK;
 }
 
 static cadre_status add_back_range(cadre_call *c, int64_t begin, int64_t end) {
-    const float *dy = (const float *)c->dout->data + begin;
+    float a[CADRE_PIECE], b[CADRE_PIECE];
+    size_t size = cadre_dtype_size(c->dout->dtype);
     for (int k = 0; k < 2; k++) {
         if (!c->din[k]) continue;
-        float *dx = (float *)c->din[k]->data + begin;
-        if (c->din_add[k])
-            add_of(dx, dy, dx, end - begin);
-        else if (dx != dy)
-            memcpy(dx, dy, (size_t)(end - begin) * sizeof *dx);
+        char *to = (char *)c->din[k]->data + (size_t)begin * size;
+        const char *from = (const char *)c->dout->data + (size_t)begin * size;
+        if (!c->din_add[k] && to != from) memcpy(to, from, (size_t)(end - begin) * size);
+        for (int64_t at = begin; c->din_add[k] && at < end; at = piece_end(at, end)) {
+            int64_t n = piece_end(at, end) - at;
+            const float *dy = cadre_piece_read(c->dout, at, n, a);
+            float *dx = cadre_piece_open(c->din[k], at, n, true, b);
+            add_of(dx, dy, dx, n);
+            cadre_piece_close(c->din[k], at, n, dx);
+        }
     }
     return CADRE_OK;
 }
 
 cadre_status cadre_cpu_gelu(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32) return cadre_ref_gelu(q, c);
-    return cadre_pooled(q, c, cadre_count(c->out), PIECE, gelu_range);
+    if (!cadre_is_fast(c->out)) return cadre_ref_gelu(q, c);
+    return cadre_pooled(q, c, cadre_count(c->out), 4 * CADRE_PIECE, gelu_range);
 }
 
 cadre_status cadre_cpu_gelu_inputs(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32) return cadre_ref_gelu_inputs(q, c);
-    return cadre_pooled(q, c, cadre_count(c->out), PIECE, gelu_back_range);
+    if (!cadre_is_fast(c->out)) return cadre_ref_gelu_inputs(q, c);
+    return cadre_pooled(q, c, cadre_count(c->out), 4 * CADRE_PIECE, gelu_back_range);
 }
 
 cadre_status cadre_cpu_add(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32) return cadre_ref_add(q, c);
-    return cadre_pooled(q, c, cadre_count(c->out), PIECE, add_range);
+    if (!cadre_is_fast(c->out)) return cadre_ref_add(q, c);
+    return cadre_pooled(q, c, cadre_count(c->out), 4 * CADRE_PIECE, add_range);
 }
 
 cadre_status cadre_cpu_add_inputs(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32) return cadre_ref_add_inputs(q, c);
-    return cadre_pooled(q, c, cadre_count(c->out), PIECE, add_back_range);
+    if (!cadre_is_fast(c->out)) return cadre_ref_add_inputs(q, c);
+    return cadre_pooled(q, c, cadre_count(c->out), 4 * CADRE_PIECE, add_back_range);
 }

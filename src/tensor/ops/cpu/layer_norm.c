@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * layer norm in f32, cut over the pool by rows; the gradients of weight and bias by columns, rows
- * in order.
+ * layer norm in f32 and bf16, cut over the pool by rows; the gradients of weight and bias by
+ * columns, rows in order.
  */
+#include "tensor/ops/cpu/piece.h"
 #include "tensor/ops/cpu/pooled.h"
 #include "tensor/ops/cpu/simd.h"
 #include "tensor/ops/kernels.h"
@@ -45,53 +46,78 @@ CADRE_CLONES static void back_row(const float *x, const float *w, const float *d
     }
 }
 
-/* Columns [at, at + n), n <= COLUMN_GRAIN. */
-CADRE_CLONES static void back_columns(const float *x, const float *dy, const float *mean,
-                                      const float *rstd, int64_t rows, int64_t columns, int64_t at,
+/* One row's part of columns [at, at + n), n <= COLUMN_GRAIN. */
+CADRE_CLONES static void back_columns(const float *row, const float *grad, float mean, float rstd,
                                       int64_t n, float *dw, float *db) {
-    memset(dw, 0, COLUMN_GRAIN * sizeof *dw);
-    memset(db, 0, COLUMN_GRAIN * sizeof *db);
-    for (int64_t r = 0; r < rows; r++) {
-        const float *row = x + r * columns + at, *grad = dy + r * columns + at;
 #pragma omp simd
-        for (int64_t k = 0; k < n; k++) {
-            dw[k] += grad[k] * ((row[k] - mean[r]) * rstd[r]);
-            db[k] += grad[k];
-        }
+    for (int64_t k = 0; k < n; k++) {
+        dw[k] += grad[k] * ((row[k] - mean) * rstd);
+        db[k] += grad[k];
     }
+}
+
+/* Rows of bf16 are widened into the thread's scratch; `rooms` rows of it. */
+static cadre_status row_rooms(const cadre_call *c, int rooms, float **ret_rooms) {
+    *ret_rooms = NULL;
+    if (cadre_in_f32(c->out)) return CADRE_OK;
+    return cadre_scratch((size_t)(rooms * cadre_columns(c->out)) * sizeof(float), ret_rooms);
+}
+
+static float *room_at(float *rooms, int which, int64_t n) {
+    return rooms ? rooms + which * n : NULL;
 }
 
 static cadre_status forward_rows(cadre_call *c, int64_t begin, int64_t end) {
     int64_t n = cadre_columns(c->in[0]);
-    float *mean = c->saved[0]->data, *rstd = c->saved[1]->data;
-    for (int64_t r = begin; r < end; r++)
-        norm_row((const float *)c->in[0]->data + r * n, c->param[0]->data, c->param[1]->data, n,
-                 (float)c->a.eps, (float *)c->out->data + r * n, mean + r, rstd + r);
+    float *mean = c->saved[0]->data, *rstd = c->saved[1]->data, *rooms;
+    CADRE_TRY(row_rooms(c, 4, &rooms));
+    const float *w = cadre_piece_read(c->param[0], 0, n, room_at(rooms, 0, n));
+    const float *b = cadre_piece_read(c->param[1], 0, n, room_at(rooms, 1, n));
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = cadre_piece_read(c->in[0], r * n, n, room_at(rooms, 2, n));
+        float *y = cadre_piece_open(c->out, r * n, n, false, room_at(rooms, 3, n));
+        norm_row(x, w, b, n, (float)c->a.eps, y, mean + r, rstd + r);
+        cadre_piece_close(c->out, r * n, n, y);
+    }
     return CADRE_OK;
 }
 
 static cadre_status input_rows(cadre_call *c, int64_t begin, int64_t end) {
     int64_t n = cadre_columns(c->in[0]);
     const float *mean = c->saved[0]->data, *rstd = c->saved[1]->data;
-    for (int64_t r = begin; r < end; r++)
-        back_row((const float *)c->in[0]->data + r * n, c->param[0]->data,
-                 (const float *)c->dout->data + r * n, n, mean[r], rstd[r], c->din_add[0],
-                 (float *)c->din[0]->data + r * n);
+    float *rooms;
+    CADRE_TRY(row_rooms(c, 4, &rooms));
+    const float *w = cadre_piece_read(c->param[0], 0, n, room_at(rooms, 0, n));
+    for (int64_t r = begin; r < end; r++) {
+        const float *x = cadre_piece_read(c->in[0], r * n, n, room_at(rooms, 1, n));
+        const float *dy = cadre_piece_read(c->dout, r * n, n, room_at(rooms, 2, n));
+        float *dx = cadre_piece_open(c->din[0], r * n, n, c->din_add[0], room_at(rooms, 3, n));
+        back_row(x, w, dy, n, mean[r], rstd[r], c->din_add[0], dx);
+        cadre_piece_close(c->din[0], r * n, n, dx);
+    }
     return CADRE_OK;
 }
 
 static void put_columns(cadre_call *c, int which, int64_t at, int64_t n, const float *sums) {
     if (!c->dparam[which]) return;
-    float *to = (float *)c->dparam[which]->data + at;
-    for (int64_t k = 0; k < n; k++) to[k] = c->dparam_add[which] ? to[k] + sums[k] : sums[k];
+    bool add = c->dparam_add[which];
+    float room[COLUMN_GRAIN], *to = cadre_piece_open(c->dparam[which], at, n, add, room);
+    for (int64_t k = 0; k < n; k++) to[k] = add ? to[k] + sums[k] : sums[k];
+    cadre_piece_close(c->dparam[which], at, n, to);
 }
 
 static cadre_status param_columns(cadre_call *c, int64_t begin, int64_t end) {
-    float dw[COLUMN_GRAIN], db[COLUMN_GRAIN];
+    float dw[COLUMN_GRAIN], db[COLUMN_GRAIN], a[COLUMN_GRAIN], b[COLUMN_GRAIN];
+    const float *mean = c->saved[0]->data, *rstd = c->saved[1]->data;
+    int64_t columns = cadre_columns(c->in[0]);
     for (int64_t at = begin; at < end; at += COLUMN_GRAIN) {
         int64_t n = end - at < COLUMN_GRAIN ? end - at : COLUMN_GRAIN;
-        back_columns(c->in[0]->data, c->dout->data, c->saved[0]->data, c->saved[1]->data,
-                     cadre_rows(c->in[0]), cadre_columns(c->in[0]), at, n, dw, db);
+        memset(dw, 0, sizeof dw);
+        memset(db, 0, sizeof db);
+        for (int64_t r = 0; r < cadre_rows(c->in[0]); r++)
+            back_columns(cadre_piece_read(c->in[0], r * columns + at, n, a),
+                         cadre_piece_read(c->dout, r * columns + at, n, b), mean[r], rstd[r], n, dw,
+                         db);
         put_columns(c, 0, at, n, dw);
         put_columns(c, 1, at, n, db);
     }
@@ -99,16 +125,16 @@ static cadre_status param_columns(cadre_call *c, int64_t begin, int64_t end) {
 }
 
 cadre_status cadre_cpu_layer_norm(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32) return cadre_ref_layer_norm(q, c);
+    if (!cadre_is_fast(c->out)) return cadre_ref_layer_norm(q, c);
     return cadre_pooled(q, c, cadre_rows(c->in[0]), ROW_GRAIN, forward_rows);
 }
 
 cadre_status cadre_cpu_layer_norm_inputs(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32) return cadre_ref_layer_norm_inputs(q, c);
+    if (!cadre_is_fast(c->out)) return cadre_ref_layer_norm_inputs(q, c);
     return cadre_pooled(q, c, cadre_rows(c->in[0]), ROW_GRAIN, input_rows);
 }
 
 cadre_status cadre_cpu_layer_norm_params(cadre_queue *q, cadre_call *c) {
-    if (c->out->dtype != CADRE_F32) return cadre_ref_layer_norm_params(q, c);
+    if (!cadre_is_fast(c->out)) return cadre_ref_layer_norm_params(q, c);
     return cadre_pooled(q, c, cadre_columns(c->in[0]), COLUMN_GRAIN, param_columns);
 }

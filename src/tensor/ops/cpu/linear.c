@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * linear in f32: products by oneDNN on plain row-major memory, in tiles of rows of the result,
- * which the pool shares out. The tile follows from the shape alone: oneDNN may sum in another order
- * for other numbers of rows, and the bits must not depend on the threads. A tile is still in the
- * cache when its GELU follows.
+ * linear in f32 and bf16: products by oneDNN on plain row-major memory, in tiles of the result,
+ * which the pool shares out. The tiles follow from the shape alone: oneDNN may sum in another order
+ * for other sizes, and the bits must not depend on the threads. A product is cut along the longer
+ * side of its result, so that the operand which every tile packs again is the smaller one.
  *
  * Backward of the fused GELU: dz = dy gelu'(z) is written over z in saved[0], once, by whichever
  * part comes first (dy itself may be shared with another call); the attribute slope_taken is the
  * mark.
  */
-#include "tensor/ops/cpu/dnnl.h"
+#include "tensor/ops/cpu/linear.h"
+
+#include "tensor/ops/cpu/piece.h"
 #include "tensor/ops/cpu/pooled.h"
 #include "tensor/ops/cpu/simd.h"
 #include "tensor/ops/kernels.h"
 
-enum { ROW_GRAIN = 16, TILE_LEAST = 64, TILE_MOST = 256, TILES = 8 };
+enum { ROW_GRAIN = 16, TILE_GRAIN = 64, TILE_SIDE = 512, COLUMNS = 64 };
+
+/* A product of TILE_LEAST operations is cut in two; tiles of more than TILE_MOST are cut again
+ * while they stay longer than TILE_SIDE. */
+static const double TILE_LEAST = 2e6, TILE_MOST = 2.5e9;
 
 typedef struct shape {
     int64_t rows, in, out;
@@ -24,23 +30,127 @@ static shape shape_of(const cadre_call *c) {
     return (shape){cadre_rows(c->in[0]), cadre_columns(c->in[0]), cadre_columns(c->out)};
 }
 
-/* Rows of a product: enough tiles for a few threads, none too small for oneDNN's blocks. */
-static int64_t tile_of(int64_t rows) {
-    int64_t tile = ((rows + TILES - 1) / TILES + ROW_GRAIN - 1) / ROW_GRAIN * ROW_GRAIN;
-    return tile < TILE_LEAST ? TILE_LEAST : tile > TILE_MOST ? TILE_MOST : tile;
+/* ---- tiles of a product ---- */
+
+typedef struct tiling {
+    bool columns; /* cut along n, else along m */
+    int64_t size, count;
+} tiling;
+
+static tiling tiling_of(const cadre_product *p) {
+    bool columns = p->n > p->m;
+    int64_t side = columns ? p->n : p->m, count = 1;
+    double flops = 2 * (double)p->m * (double)p->n * (double)p->k;
+    if (flops > TILE_LEAST) count = 2;
+    while (flops / (double)count > TILE_MOST && side / count > 2 * TILE_SIDE) count *= 2;
+    int64_t size = ((side + count - 1) / count + TILE_GRAIN - 1) / TILE_GRAIN * TILE_GRAIN;
+    return (tiling){columns, size, (side + size - 1) / size};
 }
 
-static int64_t tile_end(int64_t begin, int64_t tile, int64_t end) {
-    return begin + tile < end ? begin + tile : end;
+typedef struct tiled {
+    const cadre_product *p;
+    tiling t;
+    const char *a, *b;
+    char *c;
+} tiled;
+
+/* Tiles [begin, end). */
+static cadre_status run_tiles(void *self, int64_t begin, int64_t end) {
+    const tiled *w = self;
+    const cadre_product *p = w->p;
+    size_t ab = cadre_dtype_size(p->ab), c = cadre_dtype_size(p->c);
+    for (int64_t i = begin; i < end; i++) {
+        cadre_product part = *p;
+        int64_t first = i * w->t.size, side = w->t.columns ? p->n : p->m;
+        int64_t n = side - first < w->t.size ? side - first : w->t.size;
+        int64_t a_at = 0, b_at = 0, c_at = first;
+        if (w->t.columns) {
+            part.n = n;
+            b_at = p->b_transposed ? first * p->ldb : first;
+        } else {
+            part.m = n;
+            a_at = p->a_transposed ? first : first * p->lda;
+            c_at = first * p->ldc;
+        }
+        CADRE_TRY(cadre_product_run(&part, w->a + (size_t)a_at * ab, w->b + (size_t)b_at * ab,
+                                    w->c + (size_t)c_at * c));
+    }
+    return CADRE_OK;
 }
 
-static bool plain(const cadre_call *c) {
-    return c->in[0]->dtype != CADRE_F32;
+cadre_status cadre_product_tiled(cadre_queue *q, const cadre_product *p, const void *a,
+                                 const void *b, void *c) {
+    tiled w = {p, tiling_of(p), a, b, c};
+    return cadre_pooled_work(q, &w, w.t.count, 1, run_tiles);
 }
 
-CADRE_CLONES static void gelu_rows(const float *z, float *y, int64_t n) {
+/* ---- forward ---- */
+
+CADRE_CLONES static void add_bias(float *y, const float *bias, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[i] += bias[i];
+}
+
+CADRE_CLONES static void gelu_of(const float *z, float *y, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = gelu_fast(z[i]);
+}
+
+CADRE_CLONES static void bias_and_gelu(float *z, const float *bias, float *y, int64_t n) {
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) {
+        z[i] += bias[i];
+        y[i] = gelu_fast(z[i]);
+    }
+}
+
+/* What follows the product: bias and GELU, row by row. */
+static cadre_status finish_rows(cadre_call *c, int64_t begin, int64_t end) {
+    float bias_room[CADRE_PIECE], z_room[CADRE_PIECE], y_room[CADRE_PIECE];
+    int64_t out = cadre_columns(c->out);
+    const cadre_tensor *sums = c->saved[0] ? c->saved[0] : c->out;
+    for (int64_t k = 0; k < out; k += CADRE_PIECE) {
+        int64_t n = out - k < CADRE_PIECE ? out - k : CADRE_PIECE;
+        const float *bias = c->param[1] ? cadre_piece_read(c->param[1], k, n, bias_room) : NULL;
+        for (int64_t at = begin * out + k; at < end * out; at += out) {
+            float *z = cadre_piece_open(sums, at, n, true, z_room);
+            float *y = c->a.gelu ? cadre_piece_open(c->out, at, n, false, y_room) : NULL;
+            if (bias && y)
+                bias_and_gelu(z, bias, y, n);
+            else if (bias)
+                add_bias(z, bias, n);
+            else
+                gelu_of(z, y, n);
+            if (bias) cadre_piece_close(sums, at, n, z);
+            if (y) cadre_piece_close(c->out, at, n, y);
+        }
+    }
+    return CADRE_OK;
+}
+
+cadre_status cadre_cpu_linear(cadre_queue *q, cadre_call *c) {
+    if (!cadre_is_fast(c->in[0])) return cadre_ref_linear(q, c);
+    shape s = shape_of(c);
+    cadre_product p = {.m = s.rows,
+                       .n = s.out,
+                       .k = s.in,
+                       .lda = s.in,
+                       .ldb = c->a.in_out ? s.out : s.in,
+                       .ldc = s.out,
+                       .ab = c->in[0]->dtype,
+                       .c = c->out->dtype,
+                       .b_transposed = !c->a.in_out};
+    const cadre_tensor *sums = c->saved[0] ? c->saved[0] : c->out;
+    c->a.slope_taken = false;
+    CADRE_TRY(cadre_product_tiled(q, &p, c->in[0]->data, c->param[0]->data, sums->data));
+    if (!c->param[1] && !c->a.gelu) return CADRE_OK;
+    return cadre_pooled(q, c, s.rows, ROW_GRAIN, finish_rows);
+}
+
+/* ---- backward ---- */
+
+static const cadre_tensor *dz_of(const cadre_call *c) {
+    return c->a.gelu ? c->saved[0] : c->dout;
 }
 
 CADRE_CLONES static void gelu_slopes(float *z, const float *dy, int64_t n) {
@@ -48,132 +158,87 @@ CADRE_CLONES static void gelu_slopes(float *z, const float *dy, int64_t n) {
     for (int64_t i = 0; i < n; i++) z[i] = dy[i] * gelu_slope_fast(z[i]);
 }
 
-static cadre_status forward_tile(cadre_call *c, int64_t begin, int64_t end) {
-    shape s = shape_of(c);
-    const float *x = c->in[0]->data, *bias = c->param[1] ? c->param[1]->data : NULL;
-    float *y = c->out->data, *z = c->saved[0] ? c->saved[0]->data : y;
-    cadre_product p = {.m = end - begin,
-                       .n = s.out,
-                       .k = s.in,
-                       .lda = s.in,
-                       .ldc = s.out,
-                       .ldb = c->a.in_out ? s.out : s.in,
-                       .b_transposed = !c->a.in_out};
-    CADRE_TRY(cadre_product_run(&p, x + begin * s.in, c->param[0]->data, bias, z + begin * s.out));
-    if (c->a.gelu) gelu_rows(z + begin * s.out, y + begin * s.out, (end - begin) * s.out);
+static cadre_status slope_range(cadre_call *c, int64_t begin, int64_t end) {
+    float a[CADRE_PIECE], b[CADRE_PIECE];
+    for (int64_t at = begin; at < end; at += CADRE_PIECE) {
+        int64_t n = end - at < CADRE_PIECE ? end - at : CADRE_PIECE;
+        float *z = cadre_piece_open(c->saved[0], at, n, true, a);
+        gelu_slopes(z, cadre_piece_read(c->dout, at, n, b), n);
+        cadre_piece_close(c->saved[0], at, n, z);
+    }
     return CADRE_OK;
-}
-
-/* Runs `fn` tile by tile over [begin, end), which begins at a tile. */
-static cadre_status by_tiles(cadre_call *c, int64_t begin, int64_t end, int64_t tile,
-                             cadre_pooled_fn *fn) {
-    for (int64_t r = begin; r < end; r += tile) CADRE_TRY(fn(c, r, tile_end(r, tile, end)));
-    return CADRE_OK;
-}
-
-static cadre_status forward_rows(cadre_call *c, int64_t begin, int64_t end) {
-    return by_tiles(c, begin, end, tile_of(cadre_rows(c->in[0])), forward_tile);
-}
-
-cadre_status cadre_cpu_linear(cadre_queue *q, cadre_call *c) {
-    if (plain(c)) return cadre_ref_linear(q, c);
-    c->a.slope_taken = false;
-    return cadre_pooled(q, c, cadre_rows(c->in[0]), tile_of(cadre_rows(c->in[0])), forward_rows);
-}
-
-static const float *dz_of(const cadre_call *c) {
-    return c->a.gelu ? c->saved[0]->data : c->dout->data;
-}
-
-static cadre_status slope_rows(cadre_call *c, int64_t begin, int64_t end) {
-    int64_t out = cadre_columns(c->out);
-    gelu_slopes((float *)c->saved[0]->data + begin * out,
-                (const float *)c->dout->data + begin * out, (end - begin) * out);
-    return CADRE_OK;
-}
-
-static cadre_status input_tile(cadre_call *c, int64_t begin, int64_t end) {
-    shape s = shape_of(c);
-    cadre_product p = {.m = end - begin,
-                       .n = s.in,
-                       .k = s.out,
-                       .lda = s.out,
-                       .ldc = s.in,
-                       .ldb = c->a.in_out ? s.out : s.in,
-                       .b_transposed = c->a.in_out,
-                       .add = c->din_add[0]};
-    return cadre_product_run(&p, dz_of(c) + begin * s.out, c->param[0]->data, NULL,
-                             (float *)c->din[0]->data + begin * s.in);
-}
-
-static cadre_status input_rows(cadre_call *c, int64_t begin, int64_t end) {
-    return by_tiles(c, begin, end, tile_of(cadre_rows(c->in[0])), input_tile);
 }
 
 /* Makes dz, once. */
 static cadre_status take_slope(cadre_queue *q, cadre_call *c) {
     if (!c->a.gelu || c->a.slope_taken) return CADRE_OK;
     c->a.slope_taken = true;
-    return cadre_pooled(q, c, cadre_rows(c->in[0]), ROW_GRAIN, slope_rows);
+    return cadre_pooled(q, c, cadre_count(c->out), 4 * CADRE_PIECE, slope_range);
 }
 
 cadre_status cadre_cpu_linear_inputs(cadre_queue *q, cadre_call *c) {
-    if (plain(c)) return cadre_ref_linear_inputs(q, c);
+    if (!cadre_is_fast(c->in[0])) return cadre_ref_linear_inputs(q, c);
     CADRE_TRY(take_slope(q, c));
-    return cadre_pooled(q, c, cadre_rows(c->in[0]), tile_of(cadre_rows(c->in[0])), input_rows);
-}
-
-/* Rows [begin, end) of the weight's gradient: outputs, or with in_out inputs. */
-static cadre_status weight_tile(cadre_call *c, int64_t begin, int64_t end) {
     shape s = shape_of(c);
-    const float *x = c->in[0]->data, *dz = dz_of(c);
-    int64_t left = c->a.in_out ? s.in : s.out, right = c->a.in_out ? s.out : s.in;
-    cadre_product p = {.m = end - begin,
-                       .n = right,
-                       .k = s.rows,
-                       .lda = left,
-                       .ldb = right,
-                       .ldc = right,
+    cadre_product p = {.m = s.rows,
+                       .n = s.in,
+                       .k = s.out,
+                       .lda = s.out,
+                       .ldb = c->a.in_out ? s.out : s.in,
+                       .ldc = s.in,
+                       .ab = c->in[0]->dtype,
+                       .c = c->din[0]->dtype,
+                       .b_transposed = c->a.in_out,
+                       .add = c->din_add[0]};
+    return cadre_product_tiled(q, &p, dz_of(c)->data, c->param[0]->data, c->din[0]->data);
+}
+
+cadre_status cadre_linear_weight_gradient(cadre_queue *q, const cadre_tensor *x,
+                                          const cadre_tensor *dz, bool in_out,
+                                          const cadre_tensor *dw, bool add) {
+    const cadre_tensor *left = in_out ? x : dz, *right = in_out ? dz : x;
+    cadre_product p = {.m = cadre_columns(left),
+                       .n = cadre_columns(right),
+                       .k = cadre_rows(x),
+                       .lda = cadre_columns(left),
+                       .ldb = cadre_columns(right),
+                       .ldc = cadre_columns(right),
+                       .ab = x->dtype,
+                       .c = dw->dtype,
                        .a_transposed = true,
-                       .add = c->dparam_add[0]};
-    return cadre_product_run(&p, (c->a.in_out ? x : dz) + begin, c->a.in_out ? dz : x, NULL,
-                             (float *)c->dparam[0]->data + begin * right);
-}
-
-static int64_t weight_rows_of(const cadre_call *c) {
-    return c->a.in_out ? cadre_columns(c->in[0]) : cadre_columns(c->out);
-}
-
-static cadre_status weight_rows(cadre_call *c, int64_t begin, int64_t end) {
-    return by_tiles(c, begin, end, tile_of(weight_rows_of(c)), weight_tile);
+                       .add = add};
+    return cadre_product_tiled(q, &p, left->data, right->data, dw->data);
 }
 
 /* Columns [begin, end) of the bias's gradient, rows in order. */
-CADRE_CLONES static void column_sums(const float *dz, int64_t rows, int64_t columns, int64_t begin,
-                                     int64_t end, bool add, float *sums) {
-    float part[64];
-    for (int64_t at = begin; at < end; at += 64) {
-        int64_t n = end - at < 64 ? end - at : 64;
-        memset(part, 0, sizeof part);
-        for (int64_t r = 0; r < rows; r++)
+CADRE_CLONES static void add_row(float *sums, const float *row, int64_t n) {
 #pragma omp simd
-            for (int64_t k = 0; k < n; k++) part[k] += dz[r * columns + at + k];
-        for (int64_t k = 0; k < n; k++) sums[at + k] = add ? sums[at + k] + part[k] : part[k];
-    }
+    for (int64_t k = 0; k < n; k++) sums[k] += row[k];
 }
 
 static cadre_status bias_columns(cadre_call *c, int64_t begin, int64_t end) {
-    shape s = shape_of(c);
-    column_sums(dz_of(c), s.rows, s.out, begin, end, c->dparam_add[1], c->dparam[1]->data);
+    float part[COLUMNS], row[COLUMNS], room[COLUMNS];
+    const cadre_tensor *dz = dz_of(c);
+    int64_t rows = cadre_rows(dz), out = cadre_columns(dz);
+    bool add = c->dparam_add[1];
+    for (int64_t at = begin; at < end; at += COLUMNS) {
+        int64_t n = end - at < COLUMNS ? end - at : COLUMNS;
+        memset(part, 0, sizeof part);
+        for (int64_t r = 0; r < rows; r++)
+            add_row(part, cadre_piece_read(dz, r * out + at, n, row), n);
+        float *sums = cadre_piece_open(c->dparam[1], at, n, add, room);
+        for (int64_t k = 0; k < n; k++) sums[k] = add ? sums[k] + part[k] : part[k];
+        cadre_piece_close(c->dparam[1], at, n, sums);
+    }
     return CADRE_OK;
 }
 
 cadre_status cadre_cpu_linear_params(cadre_queue *q, cadre_call *c) {
-    if (plain(c)) return cadre_ref_linear_params(q, c);
+    if (!cadre_is_fast(c->in[0])) return cadre_ref_linear_params(q, c);
     CADRE_TRY(take_slope(q, c));
-    shape s = shape_of(c);
     if (c->dparam[0])
-        CADRE_TRY(cadre_pooled(q, c, weight_rows_of(c), tile_of(weight_rows_of(c)), weight_rows));
-    if (c->dparam[1]) CADRE_TRY(cadre_pooled(q, c, s.out, 64, bias_columns));
+        CADRE_TRY(cadre_linear_weight_gradient(q, c->in[0], dz_of(c), c->a.in_out, c->dparam[0],
+                                               c->dparam_add[0]));
+    if (c->dparam[1]) CADRE_TRY(cadre_pooled(q, c, cadre_columns(c->out), COLUMNS, bias_columns));
     return CADRE_OK;
 }

@@ -13,8 +13,8 @@
 #include "base/alloc.h"
 
 typedef struct job {
-    cadre_call *call;
-    cadre_pooled_fn *fn;
+    void *self;
+    cadre_work_fn *fn;
     bool timed;
     _Atomic int64_t product_ns; /* of all threads, when timed */
     atomic_flag failed;
@@ -27,7 +27,7 @@ static void run(void *arg, int64_t begin, int64_t end, int worker) {
     int64_t product_ns = 0;
     (void)worker;
     cadre_product_timer = j->timed ? &product_ns : NULL;
-    cadre_status st = j->fn(j->call, begin, end);
+    cadre_status st = j->fn(j->self, begin, end);
     cadre_product_timer = NULL;
     atomic_fetch_add(&j->product_ns, product_ns);
     if (!st || atomic_flag_test_and_set(&j->failed)) return;
@@ -35,14 +35,30 @@ static void run(void *arg, int64_t begin, int64_t end, int worker) {
     j->status = st;
 }
 
-cadre_status cadre_pooled(cadre_queue *q, cadre_call *c, int64_t n, int64_t grain,
-                          cadre_pooled_fn *fn) {
+cadre_status cadre_pooled_work(cadre_queue *q, void *self, int64_t n, int64_t grain,
+                               cadre_work_fn *fn) {
     bool alone = cadre_pool_threads(q->pool) == 1 || n <= grain;
-    if (n <= 0 || (alone && !q->watch)) return n > 0 ? fn(c, 0, n) : CADRE_OK;
-    job j = {.call = c, .fn = fn, .timed = q->watch != NULL, .failed = ATOMIC_FLAG_INIT};
+    if (n <= 0 || (alone && !q->watch)) return n > 0 ? fn(self, 0, n) : CADRE_OK;
+    job j = {.self = self, .fn = fn, .timed = q->watch != NULL, .failed = ATOMIC_FLAG_INIT};
     cadre_pool_for(q->pool, n, grain, run, &j);
     if (q->watch) q->watch->product_ns += j.product_ns / (alone ? 1 : cadre_pool_threads(q->pool));
     return j.status ? cadre_error_restore(&j.error) : CADRE_OK;
+}
+
+typedef struct on_call {
+    cadre_call *call;
+    cadre_pooled_fn *fn;
+} on_call;
+
+static cadre_status run_on_call(void *self, int64_t begin, int64_t end) {
+    const on_call *w = self;
+    return w->fn(w->call, begin, end);
+}
+
+cadre_status cadre_pooled(cadre_queue *q, cadre_call *c, int64_t n, int64_t grain,
+                          cadre_pooled_fn *fn) {
+    on_call w = {c, fn};
+    return cadre_pooled_work(q, &w, n, grain, run_on_call);
 }
 
 typedef struct scratch {
