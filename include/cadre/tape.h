@@ -74,6 +74,13 @@ CADRE_API cadre_tensor *cadre_dropout(cadre_tape *t, cadre_tensor *x, double rat
  * read them afterwards. In a pass without labels (labels NULL) it hands the logits through. */
 CADRE_API cadre_tensor *cadre_cross_entropy(cadre_tape *t, cadre_tensor *logits,
                                             cadre_tensor *labels);
+/* cadre_cross_entropy(t, cadre_linear(t, x, weight, NULL), labels) with weight (V, C), in blocks of
+ * rows, so that the logits of a long batch are never held whole. In a training pass x's memory is
+ * reused for its gradient: nothing else may read x. In a pass without labels it hands out the
+ * logits. */
+CADRE_API cadre_tensor *cadre_linear_cross_entropy(cadre_tape *t, cadre_tensor *x,
+                                                   const cadre_parameter *weight,
+                                                   cadre_tensor *labels);
 /* Sum of (x - target)^2 and the number of elements. */
 CADRE_API cadre_tensor *cadre_squared_error(cadre_tape *t, cadre_tensor *x, cadre_tensor *target);
 /* Sum of all elements and the number of rows. */

@@ -134,6 +134,11 @@ static const cadre_manifest_piece *first_piece(const cadre_manifest *m, const ch
     return &m->pieces[low];
 }
 
+/* f32 and bf16 are read as each other. */
+static bool is_short(cadre_dtype dtype) {
+    return dtype == CADRE_F32 || dtype == CADRE_BF16;
+}
+
 static cadre_status check_wanted(const cadre_checkpoint *c, const cadre_piece *want,
                                  const cadre_manifest_piece *have) {
     char is[96], asked[96];
@@ -142,8 +147,9 @@ static cadre_status check_wanted(const cadre_checkpoint *c, const cadre_piece *w
                 "%s: tensor '%s' has shape %s; %s is wanted", c->path, want->name,
                 cadre_dims_text(is, sizeof is, &have->dims),
                 cadre_dims_text(asked, sizeof asked, &want->dims));
-    CADRE_CHECK(have->dtype == want->dtype, CADRE_EDATA, "%s: tensor '%s' is %s; %s is wanted",
-                c->path, want->name, cadre_dtype_name(have->dtype), cadre_dtype_name(want->dtype));
+    CADRE_CHECK(have->dtype == want->dtype || (is_short(have->dtype) && is_short(want->dtype)),
+                CADRE_EDATA, "%s: tensor '%s' is %s; %s is wanted", c->path, want->name,
+                cadre_dtype_name(have->dtype), cadre_dtype_name(want->dtype));
     int64_t of = cadre_dims_count(&want->dims);
     CADRE_CHECK(want->first >= 0 && want->count >= 0 && want->first <= of - want->count,
                 CADRE_EUSAGE, "tensor '%s': elements %" PRId64 " + %" PRId64 " of %" PRId64,
@@ -155,15 +161,21 @@ static cadre_status read_piece(const cadre_checkpoint *c, const cadre_piece *wan
     const cadre_manifest *m = &c->manifest;
     const cadre_manifest_piece *p = first_piece(m, want->name);
     CADRE_TRY(check_wanted(c, want, p));
-    int64_t size = (int64_t)cadre_dtype_size(want->dtype), end = want->first + want->count;
+    int64_t end = want->first + want->count;
+    int64_t size = (int64_t)cadre_dtype_size(p->dtype),
+            room = (int64_t)cadre_dtype_size(want->dtype);
     for (; p < m->pieces + m->piece_count && strcmp(p->name, want->name) == 0; p++) {
         int64_t from = p->first > want->first ? p->first : want->first;
         int64_t to = p->first + p->count < end ? p->first + p->count : end;
         const uint8_t *data;
         if (from >= to) continue;
         CADRE_TRY(locate(c, p, &data));
-        memcpy((uint8_t *)want->data + (from - want->first) * size, data + (from - p->first) * size,
-               (size_t)((to - from) * size));
+        uint8_t *target = (uint8_t *)want->data + (from - want->first) * room;
+        const uint8_t *source = data + (from - p->first) * size;
+        if (p->dtype == want->dtype)
+            memcpy(target, source, (size_t)((to - from) * size));
+        else
+            cadre_convert(source, p->dtype, target, want->dtype, to - from);
     }
     return CADRE_OK;
 }

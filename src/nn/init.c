@@ -47,17 +47,14 @@ static void draw_pair(const cadre_init *init, uint64_t key, uint64_t name, int64
 }
 
 void cadre_model_draw(const cadre_model *m, const cadre_parameter *p, int64_t first, int64_t count,
-                      void *ret) {
+                      cadre_dtype dtype, void *ret) {
     const model_param *mp = &m->params[p->id];
-    float *f32 = ret, two[2] = {0, 0};
-    double *f64 = ret;
+    size_t size = cadre_dtype_size(dtype);
+    float two[2] = {0, 0};
     for (int64_t i = 0; i < count; i++) {
         int64_t element = first + i;
         if (i == 0 || element % 2 == 0)
             draw_pair(&mp->init, m->weight_key, mp->name_hash, element / 2, two);
-        if (p->dtype == CADRE_F64)
-            f64[i] = two[element % 2];
-        else
-            f32[i] = two[element % 2];
+        cadre_convert(&two[element % 2], CADRE_F32, (char *)ret + (size_t)i * size, dtype, 1);
     }
 }

@@ -18,8 +18,7 @@ cadre_status cadre_model_set_up(cadre_model *m, const cadre_settings *set) {
     CADRE_CHECK(!text || cadre_parse_i64(text, &seed), CADRE_EUSAGE,
                 "train.seed=%s: it takes a whole number", text);
     m->weight_key = cadre_rng_key((uint64_t)seed, "weight");
-    m->dtype = compute && strcmp(compute, "f64") == 0 ? CADRE_F64 : CADRE_F32;
-    return CADRE_OK;
+    return cadre_compute_dtype(compute ? compute : "f32", &m->dtype);
 }
 
 static cadre_status add_block(cadre_model *m, const cadre_block_kind *kind) {

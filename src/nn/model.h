@@ -25,17 +25,16 @@ const cadre_block *cadre_model_block(const cadre_model *m, int i);
 int cadre_model_param_count(const cadre_model *m);
 const cadre_parameter *cadre_model_param(const cadre_model *m, int id);
 const cadre_parameter *cadre_model_find(const cadre_model *m,
-                                        const char *name); /* NULL when unknown */
-cadre_dtype
-cadre_model_dtype(const cadre_model *m); /* f32; f64 with precision.compute=f64 on run.device=ref */
+                                        const char *name);       /* NULL when unknown */
+cadre_dtype cadre_model_dtype(const cadre_model *m);             /* by precision.compute */
 const cadre_model_cfg *cadre_model_config(const cadre_model *m); /* NULL for an own chain */
 int64_t
 cadre_model_context(const cadre_model *m); /* tokens a sample at most; 0: not a token model */
 
-/* Draws elements [first, first + count) of a parameter's start into `ret` (in the model's dtype):
- * any rank can draw any part. */
+/* Draws elements [first, first + count) of a parameter's start into `ret`, as `dtype`: any
+ * rank can draw any part. */
 void cadre_model_draw(const cadre_model *m, const cadre_parameter *p, int64_t first, int64_t count,
-                      void *ret);
+                      cadre_dtype dtype, void *ret);
 
 /* Records block `i` / all blocks on the tape. Returns what the (last) block returned: the loss, or
  * logits without labels. */

@@ -51,16 +51,13 @@ ADAMW_KERNEL(move_f64, double, sqrt)
 typedef struct job {
     const cadre_optim_cfg *cfg;
     const cadre_optim_step *step;
-    cadre_dtype dtype;
-    void *values, *m, *v;
-    const void *gradients;
     double correct1, correct2; /* 1 - beta^t */
 } job;
 
-static void move(void *arg, const cadre_segment *segment, int64_t at, int64_t n) {
+static void move(void *arg, const cadre_segment_piece *piece) {
     const job *j = arg;
-    double lr = j->step->lr * segment->lr_scale;
-    factors f = {.keep = 1 - lr * segment->decay,
+    double lr = j->step->lr * piece->segment->lr_scale;
+    factors f = {.keep = 1 - lr * piece->segment->decay,
                  .gain1 = 1 - j->cfg->beta1,
                  .beta2 = j->cfg->beta2,
                  .gain2 = 1 - j->cfg->beta2,
@@ -68,25 +65,18 @@ static void move(void *arg, const cadre_segment *segment, int64_t at, int64_t n)
                  .pace = lr / j->correct1,
                  .eps = j->cfg->eps,
                  .scale = j->step->grad_scale};
-    if (j->dtype == CADRE_F64)
-        move_f64((double *)j->values + at, (const double *)j->gradients + at, (double *)j->m + at,
-                 (double *)j->v + at, n, &f);
+    if (piece->dtype == CADRE_F64)
+        move_f64(piece->value, piece->gradient, piece->state[0], piece->state[1], piece->n, &f);
     else
-        move_f32((float *)j->values + at, (const float *)j->gradients + at, (float *)j->m + at,
-                 (float *)j->v + at, n, &f);
+        move_f32(piece->value, piece->gradient, piece->state[0], piece->state[1], piece->n, &f);
 }
 
 void cadre_adamw_apply(const cadre_optim_cfg *cfg, const cadre_segment *segments, int count,
-                       const cadre_optim_step *step, cadre_dtype dtype, void *values,
-                       const void *gradients, void *const state[], cadre_pool *pool) {
+                       const cadre_optim_step *step, const cadre_optim_arrays *arrays,
+                       cadre_pool *pool) {
     job j = {.cfg = cfg,
              .step = step,
-             .dtype = dtype,
-             .values = values,
-             .m = state[0],
-             .v = state[1],
-             .gradients = gradients,
              .correct1 = 1 - pow(cfg->beta1, (double)step->step),
              .correct2 = 1 - pow(cfg->beta2, (double)step->step)};
-    cadre_segments_each(segments, count, pool, move, &j);
+    cadre_segments_each(arrays, segments, count, pool, move, &j);
 }

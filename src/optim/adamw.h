@@ -6,7 +6,7 @@
 
 /* The table's `apply` of adamw; state[0] is m, state[1] is v. */
 void cadre_adamw_apply(const cadre_optim_cfg *cfg, const cadre_segment *segments, int count,
-                       const cadre_optim_step *step, cadre_dtype dtype, void *values,
-                       const void *gradients, void *const state[], cadre_pool *pool);
+                       const cadre_optim_step *step, const cadre_optim_arrays *arrays,
+                       cadre_pool *pool);
 
 #endif

@@ -30,15 +30,23 @@ typedef struct cadre_optim_step {
                           nowhere else */
 } cadre_optim_step;
 
+/* What an optimizer works on; segments say where in all of them alike. */
+typedef struct cadre_optim_arrays {
+    cadre_dtype dtype;          /* of values and state: f32 or f64 */
+    cadre_dtype gradient_dtype; /* the same, or bf16 beside f32 */
+    void *values;
+    const void *gradients;
+    void *state[CADRE_OPTIM_STATES];
+    uint16_t *copy; /* the values rounded to bf16, written in the same pass; NULL: none */
+} cadre_optim_arrays;
+
 typedef struct cadre_optimizer {
     const char *name, *help;
     int states;
     const char *state_name[CADRE_OPTIM_STATES]; /* in checkpoints: "adamw.m" */
     double default_lr;                          /* NaN: has to be given */
-    /* values, gradients, state[]: arrays in `dtype` (f32 or f64), indexed by segment offset. */
     void (*apply)(const cadre_optim_cfg *cfg, const cadre_segment *segments, int count,
-                  const cadre_optim_step *step, cadre_dtype dtype, void *values,
-                  const void *gradients, void *const state[], cadre_pool *pool);
+                  const cadre_optim_step *step, const cadre_optim_arrays *arrays, cadre_pool *pool);
 } cadre_optimizer;
 
 extern const cadre_optimizer

@@ -41,43 +41,29 @@ SGD_KERNELS(f64, double)
 typedef struct job {
     const cadre_optim_cfg *cfg;
     const cadre_optim_step *step;
-    cadre_dtype dtype;
-    void *values, *buffer;
-    const void *gradients;
 } job;
 
-static void move(void *arg, const cadre_segment *segment, int64_t at, int64_t n) {
+static void move(void *arg, const cadre_segment_piece *piece) {
     const job *j = arg;
-    factors f = {.lr = j->step->lr * segment->lr_scale,
-                 .decay = segment->decay,
+    factors f = {.lr = j->step->lr * piece->segment->lr_scale,
+                 .decay = piece->segment->decay,
                  .momentum = j->cfg->momentum,
                  .scale = j->step->grad_scale};
     bool plain = j->cfg->momentum == 0, nesterov = j->cfg->nesterov;
-    if (j->dtype == CADRE_F64) {
-        double *value = (double *)j->values + at;
-        const double *gradient = (const double *)j->gradients + at;
-        if (plain)
-            plain_f64(value, gradient, n, &f);
-        else
-            momentum_f64(value, gradient, (double *)j->buffer + at, n, &f, nesterov);
-    } else {
-        float *value = (float *)j->values + at;
-        const float *gradient = (const float *)j->gradients + at;
-        if (plain)
-            plain_f32(value, gradient, n, &f);
-        else
-            momentum_f32(value, gradient, (float *)j->buffer + at, n, &f, nesterov);
-    }
+    void *value = piece->value, *buffer = piece->state[0];
+    if (piece->dtype == CADRE_F64 && plain)
+        plain_f64(value, piece->gradient, piece->n, &f);
+    else if (piece->dtype == CADRE_F64)
+        momentum_f64(value, piece->gradient, buffer, piece->n, &f, nesterov);
+    else if (plain)
+        plain_f32(value, piece->gradient, piece->n, &f);
+    else
+        momentum_f32(value, piece->gradient, buffer, piece->n, &f, nesterov);
 }
 
 void cadre_sgd_apply(const cadre_optim_cfg *cfg, const cadre_segment *segments, int count,
-                     const cadre_optim_step *step, cadre_dtype dtype, void *values,
-                     const void *gradients, void *const state[], cadre_pool *pool) {
-    job j = {.cfg = cfg,
-             .step = step,
-             .dtype = dtype,
-             .values = values,
-             .buffer = state[0],
-             .gradients = gradients};
-    cadre_segments_each(segments, count, pool, move, &j);
+                     const cadre_optim_step *step, const cadre_optim_arrays *arrays,
+                     cadre_pool *pool) {
+    job j = {cfg, step};
+    cadre_segments_each(arrays, segments, count, pool, move, &j);
 }

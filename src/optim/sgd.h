@@ -6,7 +6,7 @@
 
 /* The table's `apply` of sgd; state[0] is the momentum buffer, untouched at momentum 0. */
 void cadre_sgd_apply(const cadre_optim_cfg *cfg, const cadre_segment *segments, int count,
-                     const cadre_optim_step *step, cadre_dtype dtype, void *values,
-                     const void *gradients, void *const state[], cadre_pool *pool);
+                     const cadre_optim_step *step, const cadre_optim_arrays *arrays,
+                     cadre_pool *pool);
 
 #endif

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "base/alloc.h"
+#include "tensor/tensor.h"
 
 typedef struct bucket {
     cadre_bucket_range range;
@@ -26,7 +27,7 @@ struct cadre_buckets {
     const cadre_bucket_item *item;
     int items;
     int64_t length;
-    cadre_dtype dtype;
+    cadre_dtype dtype, wire;
     char *gradients;
     bool overlap, held;
     bucket *at;
@@ -106,7 +107,7 @@ static void cut(cadre_buckets *b, int64_t bytes, int64_t first_bytes) {
 
 cadre_status cadre_buckets_open(cadre_buckets **ret_buckets, cadre_comm *comm,
                                 const cadre_bucket_item *items, int count, int64_t length,
-                                cadre_dtype dtype, void *gradients, int64_t bytes,
+                                cadre_dtype dtype, cadre_dtype wire, void *gradients, int64_t bytes,
                                 int64_t first_bytes, bool overlap) {
     cadre_buckets *b = NULL;
     CADRE_TRY(cadre_alloc(&b, CADRE_MEM_OTHER, sizeof *b));
@@ -115,6 +116,7 @@ cadre_status cadre_buckets_open(cadre_buckets **ret_buckets, cadre_comm *comm,
     b->items = count;
     b->length = length;
     b->dtype = dtype;
+    b->wire = wire;
     b->gradients = gradients;
     b->overlap = overlap;
     cadre_status st = cadre_alloc_array(&b->state, CADRE_MEM_OTHER, count, sizeof *b->state);
@@ -165,14 +167,18 @@ void cadre_buckets_begin(cadre_buckets *b, bool held) {
     b->held = held;
 }
 
+static char *data_of(const cadre_buckets *b, const bucket *k) {
+    return b->gradients + (size_t)k->range.first * cadre_dtype_size(b->dtype);
+}
+
 static cadre_status start(cadre_buckets *b) {
     bucket *k = &b->at[b->next];
-    char *data = b->gradients + (size_t)k->range.first * cadre_dtype_size(b->dtype);
+    int64_t n = k->range.end - k->range.first;
+    char *data = data_of(b, k);
     if (b->on_start) b->on_start(b->self, b->next);
     b->next++;
-    CADRE_TRY(cadre_all_reduce(b->comm, data, data, k->range.end - k->range.first, b->dtype,
-                               CADRE_SUM, k->name, &k->work));
-    return CADRE_OK;
+    if (b->wire != b->dtype) cadre_narrow_in_place(data, n);
+    return cadre_all_reduce(b->comm, data, data, n, b->wire, CADRE_SUM, k->name, &k->work);
 }
 
 static cadre_status start_full(cadre_buckets *b) {
@@ -205,8 +211,11 @@ cadre_status cadre_buckets_wait(cadre_buckets *b, cadre_deadline deadline, int *
     }
     b->held = false;
     CADRE_TRY(start_full(b));
-    for (; b->waited < b->count; b->waited++)
-        CADRE_TRY(cadre_work_wait(&b->at[b->waited].work, deadline));
+    for (; b->waited < b->count; b->waited++) {
+        bucket *k = &b->at[b->waited];
+        CADRE_TRY(cadre_work_wait(&k->work, deadline));
+        if (b->wire != b->dtype) cadre_widen_in_place(data_of(b, k), k->range.end - k->range.first);
+    }
     return CADRE_OK;
 }
 

@@ -30,11 +30,12 @@ typedef struct cadre_bucket_item {
 
 /* Cuts the items into buckets, from the last block to the first: at most `bytes` each (one item may
  * exceed it and is then alone), the first to become ready at most `first_bytes`. `gradients` is the
- * span's array, from cadre_comm_alloc or not. `length` elements in all. Items, comm and gradients
- * are borrowed. */
+ * span's array, from cadre_comm_alloc or not. `length` elements in all. With `wire` bf16, f32
+ * gradients are rounded before they travel, in their own place, and the sum once more. Items, comm
+ * and gradients are borrowed. */
 cadre_status cadre_buckets_open(cadre_buckets **ret_buckets, cadre_comm *comm,
                                 const cadre_bucket_item *items, int count, int64_t length,
-                                cadre_dtype dtype, void *gradients, int64_t bytes,
+                                cadre_dtype dtype, cadre_dtype wire, void *gradients, int64_t bytes,
                                 int64_t first_bytes, bool overlap);
 int cadre_buckets_count(const cadre_buckets *b);
 const cadre_bucket_range *cadre_buckets_range(const cadre_buckets *b,

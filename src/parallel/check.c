@@ -44,6 +44,10 @@ cadre_status cadre_compare_hashes(cadre_comm *comm, int64_t *hash, int entries, 
     return CADRE_OK;
 }
 
+static size_t value_bytes(const cadre_parallel *p, int id) {
+    return (size_t)p->span.param[id].count * cadre_dtype_size(cadre_parallel_value_dtype(p, id));
+}
+
 typedef struct hashing {
     cadre_parallel *p;
     int64_t *to;
@@ -52,11 +56,9 @@ typedef struct hashing {
 static void hash_range(void *arg, int64_t begin, int64_t end, int worker) {
     (void)worker;
     const hashing *h = arg;
-    const cadre_span *span = &h->p->span;
     for (int64_t id = begin; id < end; id++)
         h->to[id] =
-            (int64_t)cadre_hash(cadre_parallel_value(h->p, (int)id),
-                                (size_t)span->param[id].count * cadre_dtype_size(span->dtype), 0);
+            (int64_t)cadre_hash(cadre_parallel_value(h->p, (int)id), value_bytes(h->p, (int)id), 0);
 }
 
 cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step) {
@@ -77,14 +79,12 @@ cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step) {
     return CADRE_OK;
 }
 
-uint64_t cadre_parallel_hash(const cadre_parallel *p) {
+uint64_t cadre_parallel_hash(cadre_parallel *p) {
     uint64_t hash = 0;
-    size_t size = cadre_dtype_size(p->span.dtype);
     for (int id = 0; id < p->span.params && p->values; id++) {
-        const cadre_span_param *at = &p->span.param[id];
-        const char *values = (const char *)p->values + (size_t)at->offset * size;
-        hash = cadre_hash(at->name, strlen(at->name), hash);
-        hash = cadre_hash(values, (size_t)at->count * size, hash);
+        const char *name = p->span.param[id].name;
+        hash = cadre_hash(name, strlen(name), hash);
+        hash = cadre_hash(cadre_parallel_value(p, id), value_bytes(p, id), hash);
     }
     return hash;
 }

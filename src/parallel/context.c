@@ -92,20 +92,24 @@ static void give_shared(cadre_parallel *p, cadre_mem kind, void **at) {
 }
 
 static void predict_bytes(cadre_parallel *p) {
-    int64_t size = (int64_t)cadre_dtype_size(p->span.dtype), dp = p->mesh.degree[CADRE_AXIS_DP];
-    int64_t chunks = p->span.trained / CADRE_CHUNK;
-    p->predicted[CADRE_MEM_PARAMETERS] = p->span.length * size;
-    p->predicted[CADRE_MEM_GRADIENTS] = p->span.trained * size;
-    p->predicted[CADRE_MEM_OPTIMIZER] = p->optimizer->states * p->span.trained * size;
+    int64_t dp = p->mesh.degree[CADRE_AXIS_DP], chunks = p->span.trained / CADRE_CHUNK;
+    int64_t kept = p->optimizer->states + (p->master_dtype != p->span.dtype); /* and the master */
+    p->predicted[CADRE_MEM_PARAMETERS] = p->span.length * (int64_t)cadre_dtype_size(p->span.dtype);
+    p->predicted[CADRE_MEM_GRADIENTS] =
+        p->span.trained * (int64_t)cadre_dtype_size(p->gradient_dtype);
+    p->predicted[CADRE_MEM_OPTIMIZER] =
+        kept * p->span.trained * (int64_t)cadre_dtype_size(p->master_dtype);
     p->predicted[CADRE_MEM_BUCKETS] = (chunks + dp - 1) / dp * dp * (int64_t)sizeof(double);
 }
 
 static cadre_status take_memory(cadre_parallel *p) {
-    size_t size = cadre_dtype_size(p->span.dtype);
+    size_t size = cadre_dtype_size(p->master_dtype);
     CADRE_TRY(take_shared(p, CADRE_MEM_PARAMETERS, &p->values));
     CADRE_TRY(take_shared(p, CADRE_MEM_GRADIENTS, &p->gradients));
     for (int k = 0; k < p->optimizer->states; k++)
         CADRE_TRY(cadre_alloc_array(&p->state[k], CADRE_MEM_OPTIMIZER, p->span.trained, size));
+    if (p->master_dtype != p->span.dtype)
+        CADRE_TRY(cadre_alloc_array(&p->master, CADRE_MEM_OPTIMIZER, p->span.trained, size));
     return cadre_norm_open(&p->norm, p->world, p->span.trained);
 }
 
@@ -114,12 +118,16 @@ static cadre_status open_parts(cadre_parallel *p) {
     CADRE_TRY(cadre_span_open(&p->span, p->model, &p->optim.freeze));
     CADRE_TRY(compare_models(p));
     CADRE_TRY(list_items(p));
+    bool mixed = p->span.dtype == CADRE_BF16;
+    p->master_dtype = p->gradient_dtype = mixed ? CADRE_F32 : p->span.dtype;
+    p->wire_dtype = p->cfg.narrow_wire ? CADRE_BF16 : p->gradient_dtype;
     predict_bytes(p);
     if (!p->queue->meta) CADRE_TRY(take_memory(p));
     int64_t bytes = p->cfg.bucket_bytes, first = p->cfg.first_bucket_bytes;
     if (first == CADRE_UNSET) first = bytes < (1 << 20) ? bytes : 1 << 20;
     CADRE_TRY(cadre_buckets_open(&p->buckets, p->world, p->item, p->items, p->span.trained,
-                                 p->span.dtype, p->gradients, bytes, first, p->cfg.overlap));
+                                 p->gradient_dtype, p->wire_dtype, p->gradients, bytes, first,
+                                 p->cfg.overlap));
     cadre_buckets_on_start(p->buckets, cadre_parallel_scan, p);
     cadre_parallel_stores(p);
     return cadre_tape_open(&p->tape, p->queue, &p->training, p->span.dtype);
@@ -158,6 +166,7 @@ void cadre_parallel_close(cadre_parallel **parallel) {
     cadre_tape_close(&p->tape);
     cadre_buckets_close(&p->buckets);
     cadre_norm_close(&p->norm);
+    cadre_free(&p->master);
     for (int k = 0; k < CADRE_OPTIM_STATES; k++) cadre_free(&p->state[k]);
     give_shared(p, CADRE_MEM_GRADIENTS, &p->gradients);
     give_shared(p, CADRE_MEM_PARAMETERS, &p->values);
@@ -181,9 +190,10 @@ typedef struct draw {
 static void draw_range(void *arg, int64_t begin, int64_t end, int worker) {
     (void)worker;
     const draw *d = arg;
+    cadre_dtype dtype = cadre_parallel_value_dtype(d->p, d->param->id);
     char *to = cadre_parallel_value(d->p, d->param->id);
-    to += (size_t)begin * cadre_dtype_size(d->p->span.dtype);
-    cadre_model_draw(d->p->model, d->param, begin, end - begin, to);
+    to += (size_t)begin * cadre_dtype_size(dtype);
+    cadre_model_draw(d->p->model, d->param, begin, end - begin, dtype, to);
 }
 
 cadre_status cadre_parallel_draw(cadre_parallel *p) {
@@ -192,7 +202,8 @@ cadre_status cadre_parallel_draw(cadre_parallel *p) {
         draw d = {p, cadre_model_param(p->model, id)};
         cadre_pool_for(p->queue->pool, p->span.param[id].count, CADRE_CHUNK, draw_range, &d);
     }
-    size_t bytes = (size_t)p->span.trained * cadre_dtype_size(p->span.dtype);
+    cadre_parallel_settle(p);
+    size_t bytes = (size_t)p->span.trained * cadre_dtype_size(p->master_dtype);
     for (int k = 0; k < p->optimizer->states; k++) memset(p->state[k], 0, bytes);
     return CADRE_OK;
 }
@@ -231,5 +242,5 @@ int64_t cadre_parallel_traffic(const cadre_parallel *p) {
         const cadre_bucket_range *r = cadre_buckets_range(p->buckets, i);
         elements += r->end - r->first;
     }
-    return elements * (int64_t)cadre_dtype_size(p->span.dtype);
+    return elements * (int64_t)cadre_dtype_size(p->wire_dtype);
 }

@@ -20,7 +20,11 @@ struct cadre_parallel {
     cadre_mesh mesh;
     cadre_span span;
 
+    /* In bf16 runs the model computes with `values` in bf16, and `master` holds the trained ones in
+     * f32, which the optimizer moves; elsewhere there is no master. */
+    cadre_dtype master_dtype, gradient_dtype, wire_dtype;
     void *values, *gradients;           /* over the span; over its trained part; NULL on meta */
+    float *master;                      /* over the trained part; NULL: values themselves */
     void *state[CADRE_OPTIM_STATES];    /* over the trained part */
     int64_t noted[CADRE_MEM_KINDS];     /* bytes from cadre_comm_alloc, counted by cadre_mem_note */
     int64_t predicted[CADRE_MEM_KINDS]; /* what open allocates, or would on meta */

@@ -44,8 +44,11 @@ static cadre_status run_dry(const cadre_parallel *p, cadre_tape *tape, const cad
 
 cadre_status cadre_parallel_measure(const cadre_parallel *p, const cadre_pass *shapes, int blocks,
                                     cadre_pass_cost *ret_cost) {
-    const cadre_param_store store = {
-        .self = (void *)p, .value = no_value, .gradient = somewhere, .wanted = is_trained};
+    const cadre_param_store store = {.self = (void *)p,
+                                     .value = no_value,
+                                     .gradient = somewhere,
+                                     .gradient_dtype = p->gradient_dtype,
+                                     .wanted = is_trained};
     cadre_queue *queue = NULL;
     cadre_tape *tape = NULL;
     cadre_pass_cost cost = {0};

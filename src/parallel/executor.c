@@ -59,7 +59,7 @@ static cadre_status backward(cadre_parallel *p, running *r, const cadre_action *
 
 /* A parameter that no micro-batch of this rank used has the gradient zero. */
 static cadre_status finish_gradients(cadre_parallel *p) {
-    size_t size = cadre_dtype_size(p->span.dtype);
+    size_t size = cadre_dtype_size(p->gradient_dtype);
     for (int i = p->items - 1; i >= 0; i--) {
         if (cadre_buckets_is_ready(p->buckets, i)) continue;
         int id = p->item_param[i];
@@ -88,7 +88,8 @@ static cadre_status reduce(cadre_parallel *p, running *r, const cadre_action *a)
  * ranks hold the same sums and say the same. */
 static void blame_sum(cadre_parallel *p, char *text, size_t room) {
     for (int i = p->items - 1; i >= 0; i--) {
-        if (!cadre_any_nonfinite(p->gradients, p->span.dtype, p->item[i].offset, p->item[i].count))
+        if (!cadre_any_nonfinite(p->gradients, p->gradient_dtype, p->item[i].offset,
+                                 p->item[i].count))
             continue;
         snprintf(text, room, "the sum over the ranks of the gradient of %.120s is not finite",
                  p->span.param[p->item_param[i]].name);
@@ -123,7 +124,8 @@ static cadre_status clip(cadre_parallel *p, running *r, const cadre_action *a) {
     cadre_step_result *to = &r->result;
     double squared;
     if (p->queue->meta) return CADRE_OK;
-    CADRE_TRY(cadre_norm_squared(&p->norm, p->gradients, p->span.dtype, p->queue->pool, &squared));
+    CADRE_TRY(
+        cadre_norm_squared(&p->norm, p->gradients, p->gradient_dtype, p->queue->pool, &squared));
     to->count = r->sum.count;
     for (int v = 0; v < CADRE_VOTES; v++) to->vote[v] = r->sum.vote[v] > 0;
     if (to->count == 0) return CADRE_OK;
@@ -150,8 +152,13 @@ static cadre_status update(cadre_parallel *p, running *r, const cadre_action *a)
     (void)a;
     if (!r->update) return CADRE_OK;
     cadre_optim_step step = {.step = r->step, .lr = r->result.lr, .grad_scale = r->grad_scale};
-    p->optimizer->apply(&p->optim, p->segment, p->items, &step, p->span.dtype, p->values,
-                        p->gradients, p->state, p->queue->pool);
+    cadre_optim_arrays arrays = {.dtype = p->master_dtype,
+                                 .gradient_dtype = p->gradient_dtype,
+                                 .values = p->master ? (void *)p->master : p->values,
+                                 .gradients = p->gradients,
+                                 .copy = p->master ? p->values : NULL};
+    memcpy(arrays.state, p->state, sizeof arrays.state);
+    p->optimizer->apply(&p->optim, p->segment, p->items, &step, &arrays, p->queue->pool);
     return CADRE_OK;
 }
 

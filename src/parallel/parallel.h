@@ -90,15 +90,20 @@ void cadre_parallel_recompute(cadre_parallel *p, int blocks);
 cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step);
 /* Local: one hash over all parameters (names and bits, in order): the same on every layout that
  * holds the same weights. */
-uint64_t cadre_parallel_hash(const cadre_parallel *p);
+uint64_t cadre_parallel_hash(cadre_parallel *p);
 
 /* For forward passes of one's own (evaluation): a tape over this context's parameters, without
  * gradients. */
 cadre_status cadre_parallel_tape(cadre_parallel *p, cadre_tape **ret_tape);
 
-/* Arrays of parameter `id` (dims as in the model): values, gradient (sums over all ranks after a
- * step, unscaled), optimizer state k. NULL where there is none (frozen). */
+/* Arrays of parameter `id` (dims as in the model): its weights as they are kept (f32 in bf16 runs,
+ * bf16 where it is frozen then), gradient (sums over all ranks after a step, unscaled), optimizer
+ * state k (of the weights' type). NULL where there is none (frozen). Whoever writes weights says so
+ * with cadre_parallel_settle before the next step. */
 void *cadre_parallel_value(cadre_parallel *p, int id);
+cadre_dtype cadre_parallel_value_dtype(const cadre_parallel *p, int id);
+void cadre_parallel_settle(cadre_parallel *p);
+cadre_dtype cadre_parallel_gradient_dtype(const cadre_parallel *p);
 void *cadre_parallel_gradient(cadre_parallel *p, int id);
 void *cadre_parallel_state(cadre_parallel *p, int id, int k);
 bool cadre_parallel_frozen(const cadre_parallel *p, int id);

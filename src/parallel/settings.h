@@ -16,6 +16,7 @@ typedef struct cadre_parallel_cfg {
     bool overlap;
     int64_t check_every; /* steps between checks that parameters are equal; after step 1 always; 0:
                             only then */
+    bool narrow_wire;    /* gradients of f32 travel in bf16: precision.reduce, not a row here */
 } cadre_parallel_cfg;
 
 extern const cadre_setting_table cadre_parallel_settings;

@@ -7,25 +7,52 @@
 
 enum { PROGRESS_NS = 200000 }; /* communication's turn between two operations, at most about */
 
-static char *at_offset(void *base, const cadre_span *span, int id) {
-    return (char *)base + (size_t)span->param[id].offset * cadre_dtype_size(span->dtype);
+static char *at_offset(void *base, cadre_dtype dtype, const cadre_span *span, int id) {
+    return (char *)base + (size_t)span->param[id].offset * cadre_dtype_size(dtype);
+}
+
+static bool has_master(const cadre_parallel *p, int id) {
+    return p->master && !p->span.param[id].frozen;
 }
 
 void *cadre_parallel_value(cadre_parallel *p, int id) {
-    return p->values ? at_offset(p->values, &p->span, id) : NULL;
+    void *base = has_master(p, id) ? (void *)p->master : p->values;
+    return base ? at_offset(base, cadre_parallel_value_dtype(p, id), &p->span, id) : NULL;
+}
+
+cadre_dtype cadre_parallel_value_dtype(const cadre_parallel *p, int id) {
+    return p->span.param[id].frozen ? p->span.dtype : p->master_dtype;
+}
+
+cadre_dtype cadre_parallel_gradient_dtype(const cadre_parallel *p) {
+    return p->gradient_dtype;
 }
 
 void *cadre_parallel_gradient(cadre_parallel *p, int id) {
-    return p->gradients && !p->span.param[id].frozen ? at_offset(p->gradients, &p->span, id) : NULL;
+    return p->gradients && !p->span.param[id].frozen
+               ? at_offset(p->gradients, p->gradient_dtype, &p->span, id)
+               : NULL;
 }
 
 void *cadre_parallel_state(cadre_parallel *p, int id, int k) {
     if (k < 0 || k >= CADRE_OPTIM_STATES || !p->state[k] || p->span.param[id].frozen) return NULL;
-    return at_offset(p->state[k], &p->span, id);
+    return at_offset(p->state[k], p->master_dtype, &p->span, id);
 }
 
+static void settle_range(void *arg, int64_t begin, int64_t end, int worker) {
+    (void)worker;
+    const cadre_parallel *p = arg;
+    cadre_narrow(p->master + begin, (uint16_t *)p->values + begin, end - begin);
+}
+
+void cadre_parallel_settle(cadre_parallel *p) {
+    if (p->master) cadre_pool_for(p->queue->pool, p->span.trained, CADRE_CHUNK, settle_range, p);
+}
+
+/* What the model computes with. */
 static void *value(void *self, const cadre_parameter *param) {
-    return cadre_parallel_value(self, param->id);
+    cadre_parallel *p = self;
+    return p->values ? at_offset(p->values, p->span.dtype, &p->span, param->id) : NULL;
 }
 
 static bool wanted(void *self, const cadre_parameter *param) {
@@ -66,6 +93,7 @@ void cadre_parallel_stores(cadre_parallel *p) {
     p->training = (cadre_param_store){.self = p,
                                       .value = value,
                                       .gradient = gradient,
+                                      .gradient_dtype = p->gradient_dtype,
                                       .ready = ready,
                                       .between = between,
                                       .wanted = wanted};
@@ -93,12 +121,13 @@ static void scan_range(void *arg, int64_t begin, int64_t end, int worker) {
 void cadre_parallel_scan(void *self, int bucket) {
     cadre_parallel *p = self;
     const cadre_bucket_range *r = cadre_buckets_range(p->buckets, bucket);
-    scan s = {p->gradients, p->span.dtype, r->first, false};
+    scan s = {p->gradients, p->gradient_dtype, r->first, false};
     if (p->bad_param >= 0) return;
     cadre_pool_for(p->queue->pool, r->end - r->first, 64 * CADRE_CHUNK, scan_range, &s);
     if (!s.bad) return;
     /* Backward order: where a value first left the finite numbers on its way back. */
     for (int i = r->end_param - 1; i >= r->first_param && p->bad_param < 0; i--)
-        if (cadre_any_nonfinite(p->gradients, p->span.dtype, p->item[i].offset, p->item[i].count))
+        if (cadre_any_nonfinite(p->gradients, p->gradient_dtype, p->item[i].offset,
+                                p->item[i].count))
             p->bad_param = p->item_param[i];
 }

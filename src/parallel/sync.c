@@ -169,7 +169,7 @@ static cadre_status open_group(cadre_sync *s, int g) {
     cadre_mem_note(CADRE_MEM_GRADIENTS, (int64_t)bytes);
     int64_t first = s->bucket_bytes < 1 << 20 ? s->bucket_bytes : 1 << 20;
     return cadre_buckets_open(&to->buckets, s->comm, to->item, to->items, to->length, to->dtype,
-                              to->span, s->bucket_bytes, first, s->overlap);
+                              to->dtype, to->span, s->bucket_bytes, first, s->overlap);
 }
 
 static cadre_status start(cadre_sync *s) {

@@ -116,8 +116,10 @@ void cadre_tape_aim_parameter(cadre_tape *t, tape_node *n, int k) {
     if (!p) return;
     void *data = t->store->gradient(t->store->self, p, &add);
     if (!data) return;
-    n->gradient[k] = (cadre_tensor){
-        .dtype = t->store->gradient_dtype, .dims = p->dims, .data = t->queue->meta ? NULL : data, .id = -1};
+    n->gradient[k] = (cadre_tensor){.dtype = t->store->gradient_dtype,
+                                    .dims = p->dims,
+                                    .data = t->queue->meta ? NULL : data,
+                                    .id = -1};
     n->call.dparam[k] = &n->gradient[k];
     n->call.dparam_add[k] = add;
     t->use[p->id].put = true;

@@ -90,8 +90,7 @@ static cadre_status check_in_place(const cadre_tape *t, const cadre_call *c) {
                 "%s would overwrite a tensor of the batch; it takes the result of an operation",
                 op->name);
     CADRE_CHECK(s->uses == 0 && !s->read_later, CADRE_EUSAGE,
-                "the input that %s replaces by its gradient is needed elsewhere too; nothing else "
-                "may use it",
+                "the input that %s replaces by its gradient is needed elsewhere too; nothing else may use it",
                 op->name);
     return CADRE_OK;
 }
@@ -112,8 +111,7 @@ static cadre_status make_results(cadre_tape *t, tape_node *n, tape_slot **ret_ou
     }
     if (made.scratch.dims.n < 0) return CADRE_OK;
     n->scratch = (cadre_tensor){.dtype = made.scratch.dtype, .dims = made.scratch.dims, .id = -1};
-    CADRE_TRY(
-        cadre_recycler_take(&t->memory, cadre_tensor_bytes(&n->scratch), &n->scratch_memory));
+    CADRE_TRY(cadre_recycler_take(&t->memory, cadre_tensor_bytes(&n->scratch), &n->scratch_memory));
     n->scratch.data = n->scratch_memory->data;
     n->call.scratch = &n->scratch;
     return CADRE_OK;

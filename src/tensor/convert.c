@@ -62,6 +62,26 @@ void cadre_widen(const uint16_t *from, float *to, int64_t n) {
     widen(from, (bits32 *)to, n);
 }
 
+enum { PIECE = 2048 };
+
+void cadre_narrow_in_place(void *data, int64_t n) {
+    uint16_t piece[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        int64_t part = n - at < PIECE ? n - at : PIECE;
+        cadre_narrow((const float *)data + at, piece, part);
+        memcpy((uint16_t *)data + at, piece, (size_t)part * sizeof *piece);
+    }
+}
+
+void cadre_widen_in_place(void *data, int64_t n) {
+    uint16_t piece[PIECE];
+    for (int64_t at = (n - 1) / PIECE * PIECE; n > 0 && at >= 0; at -= PIECE) { /* from the end */
+        int64_t part = n - at < PIECE ? n - at : PIECE;
+        memcpy(piece, (const uint16_t *)data + at, (size_t)part * sizeof *piece);
+        cadre_widen(piece, (float *)data + at, part);
+    }
+}
+
 static double real_at(const void *from, cadre_dtype dtype, int64_t i) {
     if (dtype == CADRE_F64) return ((const double *)from)[i];
     return (double)(dtype == CADRE_F32 ? ((const float *)from)[i]

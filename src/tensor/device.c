@@ -17,6 +17,27 @@ void cadre_kernel_thread_start(int worker) {
     omp_set_num_threads(1);
 }
 
+bool cadre_has_bf16(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bf16");
+#else
+    return false;
+#endif
+}
+
+cadre_status cadre_compute_dtype(const char *name, cadre_dtype *ret_dtype) {
+    static const cadre_dtype dtypes[] = {CADRE_F32, CADRE_BF16, CADRE_F64};
+    cadre_dtype dtype = CADRE_DTYPES;
+    for (int i = 0; i < CADRE_COUNT(dtypes); i++)
+        if (strcmp(name, cadre_dtype_name(dtypes[i])) == 0) dtype = dtypes[i];
+    if (strcmp(name, "auto") == 0) dtype = cadre_has_bf16() ? CADRE_BF16 : CADRE_F32;
+    CADRE_CHECK(dtype < CADRE_DTYPES, CADRE_EUSAGE,
+                "precision.compute=%s: it takes f32, bf16, auto or f64", name);
+    *ret_dtype = dtype;
+    return CADRE_OK;
+}
+
 cadre_status cadre_queue_open(cadre_queue **ret_queue, const char *backend, cadre_pool *pool) {
     const cadre_backend *b = cadre_backend_find(backend);
     if (!b) {

@@ -31,6 +31,10 @@ cadre_status cadre_queue_open(cadre_queue **ret_queue, const char *backend, cadr
 /* Blocks the host until all that was enqueued is done. */
 cadre_status cadre_queue_wait(cadre_queue *q);
 void cadre_queue_close(cadre_queue **q);
+/* The numbers that a run computes in: "f32", "bf16", "f64", or "auto": bf16 where the processor has
+ * instructions for it, else f32. */
+cadre_status cadre_compute_dtype(const char *name, cadre_dtype *ret_dtype);
+bool cadre_has_bf16(void); /* does this processor have instructions for bf16? */
 /* What a pool thread must run once before it calls kernels (one OpenMP thread a pool thread). */
 void cadre_kernel_thread_start(int worker);
 

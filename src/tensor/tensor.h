@@ -31,6 +31,9 @@ uint16_t cadre_f64_to_bf16(double x);
 /* n numbers at once (convert.c). The arrays do not overlap. */
 void cadre_widen(const uint16_t *from, float *to, int64_t n);
 void cadre_narrow(const float *from, uint16_t *to, int64_t n);
+/* The same in the memory of the floats: the n results begin where the n numbers began. */
+void cadre_narrow_in_place(void *data, int64_t n);
+void cadre_widen_in_place(void *data, int64_t n);
 /* f32, f64 or bf16 to any of them, rounded once. */
 void cadre_convert(const void *from, cadre_dtype from_dtype, void *to, cadre_dtype to_dtype,
                    int64_t n);

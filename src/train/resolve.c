@@ -19,9 +19,10 @@ static cadre_status check_device(const cadre_config *c) {
     bool ref = strcmp(c->run.device, "ref") == 0;
     CADRE_CHECK(ref || strcmp(c->run.device, "cpu") == 0, CADRE_EUSAGE,
                 "run.device=%s: it takes one of cpu, ref", c->run.device);
-    CADRE_CHECK(c->precision.compute != 1 && c->precision.compute != 2, CADRE_EUSAGE,
-                "precision.compute=%s is not built yet; it takes f32, or f64 with run.device=ref",
-                c->precision.compute == 1 ? "bf16" : "auto");
+    CADRE_CHECK(c->precision.compute != 1 || !ref, CADRE_EUSAGE,
+                "precision.compute=bf16 needs the fast kernels; leave out run.device=ref");
+    CADRE_CHECK(c->precision.compute != 3 || c->precision.reduce == 0, CADRE_EUSAGE,
+                "precision.reduce=bf16 narrows gradients of f32; a run in f64 takes f32 here");
     CADRE_CHECK(c->precision.compute != 3 || ref, CADRE_EUSAGE,
                 "precision.compute=f64 needs the reference kernels; give run.device=ref too");
     return CADRE_OK;

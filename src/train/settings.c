@@ -43,11 +43,10 @@ static const cadre_setting train_rows[] = {
 static const cadre_setting precision_rows[] = {
     {PRECISION(compute), .type = CADRE_SET_CHOICE, .fallback = "f32",
      .choices = "f32|bf16|auto|f64",
-     .help = "numbers of activations and products (bf16 and auto are reserved; f64 needs "
-             "run.device=ref)"},
+     .help = "numbers of activations and products; auto: bf16 where the processor has "
+             "instructions for it (f64 needs run.device=ref)"},
     {PRECISION(reduce), .type = CADRE_SET_CHOICE, .fallback = "f32", .choices = "f32|bf16",
-     .help = "numbers in which gradients travel",
-     .later = "gradients travel in the numbers they are computed in; only f32"},
+     .help = "numbers in which gradients travel; they are added up in f32"},
 };
 
 static const cadre_setting run_rows[] = {

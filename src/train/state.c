@@ -31,10 +31,10 @@ static void list_close(piece_list *l) {
     cadre_free(&l->names);
 }
 
-static void add_piece(piece_list *l, const cadre_parameter *param, const char *name, void *data,
-                      bool weights) {
+static void add_piece(piece_list *l, const cadre_parameter *param, cadre_dtype dtype,
+                      const char *name, void *data, bool weights) {
     l->at[l->count++] = (cadre_piece){.name = name,
-                                      .dtype = param->dtype,
+                                      .dtype = dtype,
                                       .dims = param->dims,
                                       .first = 0,
                                       .count = cadre_dims_count(&param->dims),
@@ -49,8 +49,13 @@ static void add_states(piece_list *l, cadre_parallel *p, const cadre_parameter *
         if (!state) continue;
         char *name = l->names[l->named++];
         snprintf(name, sizeof l->names[0], "%s/%s", optimizer->state_name[k], param->name);
-        add_piece(l, param, name, state, false);
+        add_piece(l, param, cadre_parallel_value_dtype(p, param->id), name, state, false);
     }
+}
+
+static void add_weights(piece_list *l, cadre_parallel *p, const cadre_parameter *param) {
+    add_piece(l, param, cadre_parallel_value_dtype(p, param->id), param->name,
+              cadre_parallel_value(p, param->id), true);
 }
 
 static cadre_status side_files(const cadre_model *model, const cadre_tokenizer *tokenizer,
@@ -79,7 +84,7 @@ static cadre_status save_with(cadre_comm *world, cadre_parallel *p, const cadre_
     CADRE_TRY(list_open(l, model));
     for (int i = 0; i < cadre_model_param_count(model); i++) {
         const cadre_parameter *param = cadre_model_param(model, i);
-        if (rank == 0) add_piece(l, param, param->name, cadre_parallel_value(p, i), true);
+        if (rank == 0) add_weights(l, p, param);
         if (i % size == rank) add_states(l, p, param);
     }
     if (rank == 0) CADRE_TRY(side_files(model, head->tokenizer, texts, files, &file_count));
@@ -120,10 +125,11 @@ static cadre_status load_from(cadre_checkpoint *c, cadre_parallel *p, const cadr
     CADRE_TRY(list_open(l, model));
     for (int i = 0; i < cadre_model_param_count(model); i++) {
         const cadre_parameter *param = cadre_model_param(model, i);
-        add_piece(l, param, param->name, cadre_parallel_value(p, i), true);
+        add_weights(l, p, param);
         add_states(l, p, param);
     }
     CADRE_TRY(cadre_checkpoint_read(c, l->at, l->count));
+    cadre_parallel_settle(p);
     uint64_t hash = cadre_parallel_hash(p);
     CADRE_CHECK(head->parameter_hash == 0 || head->parameter_hash == hash, CADRE_EDATA,
                 "%s: the weights hash to %016" PRIx64 ", but %016" PRIx64 " was saved",

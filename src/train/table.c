@@ -28,6 +28,7 @@ cadre_status cadre_config_fill(const cadre_settings *set, cadre_config *ret_conf
     CADRE_TRY(cadre_settings_fill(set, &cadre_optim_settings, &c.optim));
     CADRE_TRY(cadre_settings_fill(set, &cadre_precision_settings, &c.precision));
     CADRE_TRY(cadre_settings_fill(set, &cadre_parallel_settings, &c.parallel));
+    c.parallel.narrow_wire = c.precision.reduce == 1;
     CADRE_TRY(cadre_settings_fill(set, &cadre_comm_settings, &c.comm));
     CADRE_TRY(cadre_settings_fill(set, &cadre_checkpoint_settings, &c.checkpoint));
     CADRE_TRY(cadre_settings_fill(set, &cadre_run_settings, &c.run));

@@ -294,6 +294,6 @@ const void *cadre_trainer_values(cadre_trainer *t, const char *name, int64_t *re
     const cadre_parameter *p = cadre_model_find(t->model, name);
     if (!p) return NULL;
     if (ret_count) *ret_count = cadre_dims_count(&p->dims);
-    if (ret_dtype) *ret_dtype = p->dtype;
+    if (ret_dtype) *ret_dtype = cadre_parallel_value_dtype(t->parallel, p->id);
     return cadre_parallel_value(t->parallel, p->id);
 }

@@ -57,7 +57,7 @@ static inline void rig_open(rig *r, cadre_model *model, const char *backend) {
     for (int i = 0; i < count; i++) params[i] = cadre_model_param(model, i);
     OK(cadre_plain_store_open(&r->store, params, count, true));
     for (int i = 0; i < count; i++)
-        cadre_model_draw(model, params[i], 0, cadre_dims_count(&params[i]->dims),
+        cadre_model_draw(model, params[i], 0, cadre_dims_count(&params[i]->dims), params[i]->dtype,
                          cadre_plain_store_value(r->store, i));
     OK(cadre_queue_open(&r->queue, backend, NULL));
     OK(cadre_tape_open(&r->tape, r->queue, cadre_plain_store_view(r->store),

@@ -33,8 +33,9 @@ static void take_step_f64(const golden_case *c, int t, double *value, void *cons
     cadre_segment whole = {.length = GOLDEN_N, .decay = c->decay, .lr_scale = 1};
     double gradient[GOLDEN_N];
     for (int i = 0; i < GOLDEN_N; i++) gradient[i] = 4 * start_gradient(i, t);
-    cadre_optimizers[c->kind].apply(&cfg, &whole, 1, &step, CADRE_F64, value, gradient, state,
-                                    NULL);
+    const cadre_optim_arrays at = {CADRE_F64, CADRE_F64, value, gradient, {state[0], state[1]},
+                                   NULL};
+    cadre_optimizers[c->kind].apply(&cfg, &whole, 1, &step, &at, NULL);
 }
 
 static void take_step_f32(const golden_case *c, int t, float *value, void *const state[]) {
@@ -43,8 +44,9 @@ static void take_step_f32(const golden_case *c, int t, float *value, void *const
     cadre_segment whole = {.length = GOLDEN_N, .decay = c->decay, .lr_scale = 1};
     float gradient[GOLDEN_N];
     for (int i = 0; i < GOLDEN_N; i++) gradient[i] = (float)(4 * start_gradient(i, t));
-    cadre_optimizers[c->kind].apply(&cfg, &whole, 1, &step, CADRE_F32, value, gradient, state,
-                                    NULL);
+    const cadre_optim_arrays at = {CADRE_F32, CADRE_F32, value, gradient, {state[0], state[1]},
+                                   NULL};
+    cadre_optimizers[c->kind].apply(&cfg, &whole, 1, &step, &at, NULL);
 }
 
 static void check_case(const golden_case *c) {

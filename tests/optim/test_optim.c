@@ -37,7 +37,12 @@ static void move(const cadre_optimizer *o, cadre_dtype dtype, void *arrays[ARRAY
     cadre_pool *pool = NULL;
     OK(cadre_pool_open(&pool, threads, NULL, NULL));
     fill(dtype, arrays);
-    o->apply(&cfg, segments, count, &step, dtype, arrays[0], arrays[1], &arrays[2], pool);
+    const cadre_optim_arrays at = {.dtype = dtype,
+                                   .gradient_dtype = dtype,
+                                   .values = arrays[0],
+                                   .gradients = arrays[1],
+                                   .state = {arrays[2], arrays[3]}};
+    o->apply(&cfg, segments, count, &step, &at, pool);
     cadre_pool_close(&pool);
 }
 
@@ -81,15 +86,14 @@ static void segments_keep_to_their_range(void **unused) {
     cadre_optim_cfg cfg = plain_config();
     cadre_optim_step step = {.step = 1, .lr = 0.5, .grad_scale = 1};
     double value[8] = {1, 1, 1, 1, 1, 1, 1, 1}, gradient[8] = {0}, m[8] = {0}, v[8] = {0};
-    void *const state[] = {m, v};
+    const cadre_optim_arrays at = {CADRE_F64, CADRE_F64, value, gradient, {m, v}, NULL};
     const cadre_segment segments[] = {
         {.offset = 1, .length = 2, .decay = 0.1, .lr_scale = 1},
         {.offset = 4, .length = 1, .decay = 0.1, .lr_scale = 0.5},
         {.offset = 5, .length = 0, .decay = 0.1, .lr_scale = 1},
         {.offset = 6, .length = 1, .decay = 0, .lr_scale = 1},
     };
-    cadre_optimizers[CADRE_ADAMW].apply(&cfg, segments, 4, &step, CADRE_F64, value, gradient, state,
-                                        NULL);
+    cadre_optimizers[CADRE_ADAMW].apply(&cfg, segments, 4, &step, &at, NULL);
     const double want[8] = {1, 1 - 0.05, 1 - 0.05, 1, 1 - 0.025, 1, 1, 1};
     for (int i = 0; i < 8; i++) assert_true(fabs(value[i] - want[i]) < 1e-15);
 }
@@ -99,12 +103,36 @@ static void plain_sgd_leaves_its_buffer(void **unused) {
     cadre_optim_cfg cfg = {.kind = CADRE_SGD};
     cadre_optim_step step = {.step = 1, .lr = 0.5, .grad_scale = 2};
     float value[2] = {1, 2}, gradient[2] = {0.25f, -0.5f}, buffer[2] = {7, 7};
-    void *const state[] = {buffer, NULL};
+    const cadre_optim_arrays at = {CADRE_F32, CADRE_F32, value, gradient, {buffer}, NULL};
     const cadre_segment whole = {.length = 2, .lr_scale = 1};
-    cadre_optimizers[CADRE_SGD].apply(&cfg, &whole, 1, &step, CADRE_F32, value, gradient, state,
-                                      NULL);
+    cadre_optimizers[CADRE_SGD].apply(&cfg, &whole, 1, &step, &at, NULL);
     assert_true(value[0] == 0.75f && value[1] == 2.5f);
     assert_true(buffer[0] == 7 && buffer[1] == 7);
+}
+
+/* Gradients in bf16 count as the numbers they stand for; the copy is the values, rounded. */
+static void bf16_beside_f32(void **unused) {
+    (void)unused;
+    enum { MANY = 5000 };
+    static float value[MANY], other[MANY], wide[MANY], m[MANY], v[MANY], m2[MANY], v2[MANY];
+    static uint16_t narrow[MANY], copy[MANY];
+    cadre_optim_cfg cfg = plain_config();
+    cadre_optim_step step = {.step = 1, .lr = 0.01, .grad_scale = 0.5};
+    const cadre_segment segments[] = {{.length = 1700, .decay = 0.1, .lr_scale = 1},
+                                      {.offset = 2048, .length = MANY - 2048, .lr_scale = 1}};
+    for (int i = 0; i < MANY; i++) {
+        value[i] = other[i] = 1.0f / (float)(i + 3);
+        narrow[i] = cadre_f32_to_bf16((float)(i % 17) - 8.3f);
+        wide[i] = cadre_bf16_to_f32(narrow[i]);
+    }
+    const cadre_optim_arrays plain = {CADRE_F32, CADRE_F32, value, wide, {m, v}, NULL};
+    const cadre_optim_arrays mixed = {CADRE_F32, CADRE_BF16, other, narrow, {m2, v2}, copy};
+    cadre_optimizers[CADRE_ADAMW].apply(&cfg, segments, 2, &step, &plain, NULL);
+    cadre_optimizers[CADRE_ADAMW].apply(&cfg, segments, 2, &step, &mixed, NULL);
+    assert_memory_equal(value, other, sizeof value);
+    assert_memory_equal(m, m2, sizeof m);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(copy[i], i < 1700 || i >= 2048 ? cadre_f32_to_bf16(value[i]) : 0);
 }
 
 static void schedules(void **unused) {
@@ -198,6 +226,7 @@ int main(void) {
         cmocka_unit_test(bits_do_not_depend_on_threads_or_cut),
         cmocka_unit_test(segments_keep_to_their_range),
         cmocka_unit_test(plain_sgd_leaves_its_buffer),
+        cmocka_unit_test(bf16_beside_f32),
         cmocka_unit_test(schedules),
         cmocka_unit_test(defaults_are_worked_out),
         cmocka_unit_test(combinations_are_refused),

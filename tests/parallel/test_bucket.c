@@ -22,7 +22,8 @@ static int64_t lay_out(cadre_bucket_item *item, const int *block, const int64_t 
 static cadre_buckets *cut(const cadre_bucket_item *item, int n, int64_t length, int64_t bytes,
                           int64_t first_bytes) {
     cadre_buckets *b = NULL;
-    OK(cadre_buckets_open(&b, NULL, item, n, length, CADRE_F32, NULL, bytes, first_bytes, true));
+    OK(cadre_buckets_open(&b, NULL, item, n, length, CADRE_F32, CADRE_F32, NULL, bytes, first_bytes,
+                          true));
     return b;
 }
 
@@ -124,8 +125,8 @@ static cadre_status reduce_body(test_rank *me) {
     cadre_status st = cadre_comm_alloc(me->comm, (size_t)length * sizeof(float), &memory);
     float *gradients = memory;
     if (!st)
-        st = cadre_buckets_open(&b, me->comm, item, ITEMS, length, CADRE_F32, gradients, j->bytes,
-                                j->bytes, j->overlap);
+        st = cadre_buckets_open(&b, me->comm, item, ITEMS, length, CADRE_F32, CADRE_F32, gradients,
+                                j->bytes, j->bytes, j->overlap);
     if (!st) cadre_buckets_on_start(b, note_start, to);
     for (int step = 0; step < 2 && !st; step++) {
         to->starts = 0;

@@ -76,7 +76,7 @@ static cadre_status golden_body(test_rank *me) {
     cadre_model *model = NULL;
     cadre_queue *queue = NULL;
     cadre_parallel *p = NULL;
-    cadre_parallel_cfg parallel;
+    cadre_parallel_cfg parallel = {0};
     cadre_optim_cfg optim;
     cadre_status st = trainer_settings(&t, &set);
     if (!st) st = cadre_model_open(&model, set);

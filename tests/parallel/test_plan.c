@@ -69,7 +69,7 @@ static void settings(void **unused) {
     (void)unused;
     const cadre_setting_table *table = &cadre_parallel_settings;
     cadre_settings *set = NULL;
-    cadre_parallel_cfg cfg;
+    cadre_parallel_cfg cfg = {0};
     OK(cadre_settings_make(&set, &table, 1));
     OK(cadre_settings_fill(set, table, &cfg));
     assert_true(cfg.dp == CADRE_UNSET && cfg.first_bucket_bytes == CADRE_UNSET);

@@ -59,7 +59,7 @@ static cadre_status fit_body(test_rank *me) {
     cadre_model *model = NULL;
     cadre_queue *queue = NULL;
     cadre_parallel *p = NULL;
-    cadre_parallel_cfg parallel;
+    cadre_parallel_cfg parallel = {0};
     cadre_optim_cfg optim;
     OK(trainer_settings(&t, &set));
     OK(cadre_settings_put(set, "model.layers", "7", CADRE_FROM_COMMAND, NULL));

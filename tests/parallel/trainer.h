@@ -29,6 +29,8 @@ enum { STEPS_MOST = 6, SAMPLES = 6, FEATURES = 7 };
 typedef struct training {
     const char *kind;    /* "gpt2", "mlp" */
     bool wide;           /* f64 on ref; else f32 on cpu */
+    bool narrow;         /* bf16 on cpu */
+    bool narrow_wire;    /* gradients travel in bf16 */
     int steps;           /* 0: 1 */
     int64_t micro_batch; /* samples of one forward; 0: all of a rank's at once */
     int64_t bucket_bytes, first_bucket_bytes;
@@ -68,6 +70,7 @@ typedef struct trained {
     int64_t live[CADRE_MEM_KINDS]; /* as counted, of all ranks of this process */
     int64_t first_live;            /* activations after the first step, the same */
     int64_t allocations;           /* of all ranks after the first step */
+    int64_t apart;                 /* weights the model computes with that are not those kept */
 } trained;
 
 /* The settings that rooms above own and a model reads. */
@@ -102,6 +105,7 @@ static cadre_status trainer_settings(const training *t, cadre_settings **ret_set
         {"model.vocab", size[4]},
         {t->dropout > 0 ? "model.dropout" : NULL, dropout},
         {t->wide ? "precision.compute" : NULL, "f64"},
+        {t->narrow ? "precision.compute" : NULL, "bf16"},
         {t->wide ? "run.device" : NULL, "ref"},
         {"optim.kind", t->optimizer ? t->optimizer : "adamw"},
         {"optim.lr", "0.01"},
@@ -187,15 +191,15 @@ static cadre_status next_micro(void *self, int64_t micro, cadre_pass *ret_pass) 
 /* ---- a training ---- */
 
 static void keep(cadre_dtype dtype, const void *from, int64_t n, double *to) {
-    for (int64_t i = 0; i < n; i++)
-        to[i] = dtype == CADRE_F64 ? ((const double *)from)[i] : ((const float *)from)[i];
+    cadre_convert(from, dtype, to, CADRE_F64, n);
 }
 
 static void keep_values(cadre_parallel *p, double *to) {
     const cadre_span *span = cadre_parallel_span(p);
     int64_t at = 0;
     for (int id = 0; id < span->params; id++) {
-        keep(span->dtype, cadre_parallel_value(p, id), span->param[id].count, to + at);
+        keep(cadre_parallel_value_dtype(p, id), cadre_parallel_value(p, id), span->param[id].count,
+             to + at);
         at += span->param[id].count;
     }
 }
@@ -208,7 +212,7 @@ static void keep_gradients(cadre_parallel *p, trained *to) {
         const void *g = cadre_parallel_gradient(p, id);
         to->first[id] = g ? at : -1;
         snprintf(to->name[id], sizeof to->name[id], "%s", span->param[id].name);
-        if (g) keep(span->dtype, g, span->param[id].count, to->gradient + at);
+        if (g) keep(cadre_parallel_gradient_dtype(p), g, span->param[id].count, to->gradient + at);
         at += span->param[id].count;
     }
     to->first[span->params] = at;
@@ -217,10 +221,8 @@ static void keep_gradients(cadre_parallel *p, trained *to) {
 static void set_value(cadre_parallel *p, const cadre_model *m, const char *name, double x) {
     const cadre_parameter *param = cadre_model_find(m, name);
     void *v = cadre_parallel_value(p, param->id);
-    if (param->dtype == CADRE_F64)
-        *(double *)v = x;
-    else
-        *(float *)v = (float)x;
+    cadre_convert(&x, CADRE_F64, v, cadre_parallel_value_dtype(p, param->id), 1);
+    cadre_parallel_settle(p);
 }
 
 static cadre_status one_step(test_rank *me, cadre_parallel *p, const cadre_model *m, feed *f,
@@ -274,6 +276,8 @@ static cadre_status all_steps(test_rank *me, cadre_parallel *p, const cadre_mode
         to->allocations = cadre_mem_allocations() - allocations;
         int64_t bytes[CADRE_MEM_KINDS];
         if (!t->meta) keep_values(p, to->end);
+        for (int64_t i = 0; p->master && i < p->span.trained; i++)
+            to->apart += ((uint16_t *)p->values)[i] != cadre_f32_to_bf16(p->master[i]);
         to->hash = cadre_parallel_hash(p);
         to->traffic = cadre_parallel_traffic(p);
         to->buckets = cadre_parallel_bucket_count(p);
@@ -306,7 +310,7 @@ static cadre_status train_body(test_rank *me) {
     cadre_pool *pool = NULL;
     cadre_queue *queue = NULL;
     cadre_parallel *p = NULL;
-    cadre_parallel_cfg parallel;
+    cadre_parallel_cfg parallel = {0};
     cadre_optim_cfg optim;
     cadre_status st = trainer_settings(t, &set);
     if (!st && t->threads) st = cadre_pool_open(&pool, t->threads, NULL, cadre_kernel_thread_start);
@@ -314,6 +318,7 @@ static cadre_status train_body(test_rank *me) {
     if (!st) st = cadre_queue_open(&queue, t->meta ? "meta" : t->wide ? "ref" : "cpu", pool);
     if (!st) st = cadre_settings_fill(set, &cadre_parallel_settings, &parallel);
     if (!st) st = cadre_settings_fill(set, &cadre_optim_settings, &optim);
+    parallel.narrow_wire = t->narrow_wire;
     if (!st && t->faulty) st = cadre_barrier(me->comm, "before the fault");
     if (!st && t->faulty && me->rank == 0) cadre_fault_at(t->fault);
     if (!st && t->faulty) st = cadre_barrier(me->comm, "fault");

@@ -34,6 +34,13 @@ static cadre_tensor *tied(bench *b) {
     return cadre_cross_entropy(t, logits, cadre_input(t, "labels"));
 }
 
+static cadre_tensor *fused_head(bench *b) {
+    cadre_tape *t = b->tape;
+    cadre_tensor *h = cadre_embedding(t, cadre_input(t, "ids"), &b->param[TABLE]);
+    h = cadre_linear_gelu(t, cadre_add(t, h, input(b)), &b->param[W], &b->param[BIAS]);
+    return cadre_linear_cross_entropy(t, h, &b->param[TABLE], cadre_input(t, "labels"));
+}
+
 static cadre_tensor *one_parameter_twice(bench *b) {
     cadre_tape *t = b->tape;
     cadre_tensor *h = cadre_layer_norm(t, input(b), &b->param[SCALE], &b->param[SCALE], 1e-5);
@@ -59,8 +66,8 @@ static cadre_tensor *squared(bench *b) {
 
 static void formulas(void **state) {
     (void)state;
-    static formula *const all[] = {chain,       twice,  doubled, tied, one_parameter_twice,
-                                   transformer, squared};
+    static formula *const all[] = {
+        chain, twice, doubled, tied, fused_head, one_parameter_twice, transformer, squared};
     bench b;
     bench_open(&b, "ref", NULL);
     for (int i = 0; i < CADRE_COUNT(all); i++) check_gradients(&b, all[i]);

@@ -296,8 +296,8 @@ static void mistakes(void **state) {
     } cases[] = {
         {unknown_input, "no tensor \"lables\"; it has inputs, labels, ids"},
         {unknown_parameter, "block stem has no parameter x"},
-        {logits_used_before, "nothing else may use them"},
-        {logits_used_after, "nothing else may use them"},
+        {logits_used_before, "nothing else may use it"},
+        {logits_used_after, "nothing else may use it"},
         {logits_of_the_batch, "a tensor of the batch"},
         {loss_in_a_formula, "has to end the formula"},
         {foreign_tensor, "not a tensor of this tape"},

@@ -222,7 +222,7 @@ static void refused(void **state) {
         {{{"run.ranks", "4", NULL}}, {.world = 2}, "2 ranks were started"},
         {{{"run.ranks", "4", "parallel.dp", "3", NULL}}, {0}, "parallel.dp=3"},
         {{{"data.valid", "v.txt", "data.valid_fraction", "0.2", NULL}}, {0}, "give one of them"},
-        {{{"precision.compute", "bf16", NULL}}, {0}, "not built yet"},
+        {{{"precision.compute", "bf16", "run.device", "ref", NULL}}, {0}, "fast kernels"},
         {{{"precision.compute", "f64", NULL}}, {0}, "run.device=ref"},
         {{{"run.device", "gpu", NULL}}, {0}, "cpu, ref"},
         {{{"run.name", "a/b", NULL}}, {0}, "without slashes"},
@@ -246,7 +246,7 @@ static void later(void **state) {
     (void)state;
     static const char *const rows[][2] = {
         {"train.canonical", "true"},  {"train.recompute", "block"}, {"train.memory_limit", "1GiB"},
-        {"precision.reduce", "bf16"}, {"parallel.zero", "1"},       {"parallel.tp", "2"},
+        {"parallel.zero", "1"},       {"parallel.tp", "2"},
         {"parallel.pp", "2"},         {"parallel.cp", "2"},         {"parallel.sequence", "true"},
         {"checkpoint.async", "true"}, {"model.from", "gpt2"},
     };
