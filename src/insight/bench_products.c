@@ -70,12 +70,36 @@ static cadre_status list_linear(cadre_bench_products *l, const cadre_call *c, ca
                      l->dry || !params ? NULL : c->dparam[0]->data);
 }
 
+/* The head and its loss: three products a block of rows. */
+static cadre_status list_head(cadre_bench_products *l, const cadre_call *c) {
+    int64_t rows = cadre_rows(c->in[0]), most = c->scratch->dims.at[0];
+    for (int64_t first = 0; first < rows; first += most) {
+        cadre_bench_product p = {.rows = rows - first < most ? rows - first : most,
+                                 .in = cadre_columns(c->in[0]),
+                                 .out = c->param[0]->dims.at[0],
+                                 .dtype = c->in[0]->dtype,
+                                 .gradient = c->in[0]->dtype};
+        void *weight = l->dry ? NULL : c->param[0]->data;
+        CADRE_TRY(add_place(l, &p, weight, NULL));
+        p.phase = CADRE_BACKWARD_INPUTS;
+        CADRE_TRY(add_place(l, &p, weight, NULL));
+        if (!c->dparam[0]) continue;
+        p.phase = CADRE_BACKWARD_PARAMS;
+        p.gradient = c->dparam[0]->dtype;
+        p.add = first > 0 || c->dparam_add[0];
+        CADRE_TRY(add_place(l, &p, weight, l->dry ? NULL : c->dparam[0]->data));
+    }
+    return CADRE_OK;
+}
+
 static void list_call(void *self, const cadre_call *c, cadre_phase phase, int64_t ns,
                       int64_t product_ns) {
     cadre_bench_products *l = self;
     (void)ns;
     (void)product_ns;
     if (!l->status && c->op == CADRE_OP_LINEAR) l->status = list_linear(l, c, phase);
+    if (!l->status && c->op == CADRE_OP_LINEAR_CROSS_ENTROPY && phase == CADRE_FORWARD)
+        l->status = list_head(l, c);
 }
 
 cadre_op_watch cadre_bench_lister(cadre_bench_products *list, bool dry) {
@@ -197,8 +221,8 @@ static cadre_status run_step(cadre_bench_runner *r, const cadre_bench_product *p
 
 typedef struct pieces {
     cadre_product whole;
-    const float *a, *b;
-    float *c;
+    const char *a, *b;
+    char *c;
     bool columns;
     atomic_int status; /* of the first that failed */
 } pieces;
@@ -206,45 +230,47 @@ typedef struct pieces {
 static void run_piece(void *arg, int64_t begin, int64_t end, int worker) {
     pieces *s = arg;
     cadre_product p = s->whole;
-    const float *a = s->a, *b = s->b;
-    float *c = s->c;
+    int64_t a = 0, b = 0, c = begin;
+    size_t size = cadre_dtype_size(p.ab);
     (void)worker;
     if (s->columns) {
         p.n = end - begin;
-        b += p.b_transposed ? begin * p.ldb : begin;
-        c += begin;
+        b = p.b_transposed ? begin * p.ldb : begin;
     } else {
         p.m = end - begin;
-        a += p.a_transposed ? begin : begin * p.lda;
-        c += begin * p.ldc;
+        a = p.a_transposed ? begin : begin * p.lda;
+        c = begin * p.ldc;
     }
-    cadre_status st = cadre_product_run(&p, a, b, NULL, c);
+    cadre_status st = cadre_product_run(&p, s->a + (size_t)a * size, s->b + (size_t)b * size,
+                                        s->c + (size_t)c * cadre_dtype_size(p.c));
     if (st) atomic_store(&s->status, (int)st);
 }
 
 /* The product as one of matrices: C (m, n) = A (m, k) B (k, n). */
 static pieces pieces_of(cadre_bench_runner *r, const cadre_bench_product *p,
                         const cadre_bench_place *place) {
-    pieces s = {.c = r->result};
+    pieces s = {.c = (char *)r->result};
     cadre_product *w = &s.whole;
     if (p->phase == CADRE_FORWARD) {
         *w = (cadre_product){.m = p->rows, .n = p->out, .k = p->in, .b_transposed = !p->in_out};
-        s.a = r->x;
-        s.b = weight_of(r, place);
+        s.a = (void *)(r->x);
+        s.b = (void *)(weight_of(r, place));
     } else if (p->phase == CADRE_BACKWARD_INPUTS) {
         *w = (cadre_product){.m = p->rows, .n = p->in, .k = p->out, .b_transposed = p->in_out};
-        s.a = r->y;
-        s.b = weight_of(r, place);
+        s.a = (void *)(r->y);
+        s.b = (void *)(weight_of(r, place));
     } else {
         *w = (cadre_product){.m = p->in_out ? p->in : p->out,
                              .n = p->in_out ? p->out : p->in,
                              .k = p->rows,
                              .a_transposed = true};
-        s.a = p->in_out ? r->x : r->y;
-        s.b = p->in_out ? r->y : r->x;
-        s.c = gradient_of(r, place);
+        s.a = (void *)(p->in_out ? r->x : r->y);
+        s.b = (void *)(p->in_out ? r->y : r->x);
+        s.c = (void *)(gradient_of(r, place));
     }
     w->add = p->add;
+    w->ab = p->dtype;
+    w->c = p->phase == CADRE_BACKWARD_PARAMS ? p->gradient : p->dtype;
     return s;
 }
 

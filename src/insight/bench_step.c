@@ -69,6 +69,7 @@ static part part_of(const cadre_call *c) {
     case CADRE_OP_GELU:
         return ACTIVATION;
     case CADRE_OP_CROSS_ENTROPY:
+    case CADRE_OP_LINEAR_CROSS_ENTROPY:
     case CADRE_OP_SQUARED_ERROR:
     case CADRE_OP_SUM:
         return LOSS;
