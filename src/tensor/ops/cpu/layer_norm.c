@@ -46,15 +46,24 @@ CADRE_CLONES static void back_row(const float *x, const float *w, const float *d
     }
 }
 
-/* One row's part of columns [at, at + n), n <= COLUMN_GRAIN. */
-CADRE_CLONES static void back_columns(const float *row, const float *grad, float mean, float rstd,
-                                      int64_t n, float *dw, float *db) {
-#pragma omp simd
-    for (int64_t k = 0; k < n; k++) {
-        dw[k] += grad[k] * ((row[k] - mean) * rstd);
-        db[k] += grad[k];
+/* n columns of x and dy, n <= COLUMN_GRAIN; rows in order. */
+#define BACK_COLUMNS(name, type, wide)                                                             \
+    CADRE_CLONES static void name(const type *x, const type *dy, const float *mean,                \
+                                  const float *rstd, int64_t rows, int64_t stride, int64_t n,      \
+                                  float *dw, float *db) {                                          \
+        memset(dw, 0, COLUMN_GRAIN * sizeof *dw);                                                  \
+        memset(db, 0, COLUMN_GRAIN * sizeof *db);                                                  \
+        for (int64_t r = 0; r < rows; r++) {                                                       \
+            const type *row = x + r * stride, *grad = dy + r * stride;                             \
+            _Pragma("omp simd") for (int64_t k = 0; k < n; k++) {                                  \
+                dw[k] += wide(grad[k]) * ((wide(row[k]) - mean[r]) * rstd[r]);                     \
+                db[k] += wide(grad[k]);                                                            \
+            }                                                                                      \
+        }                                                                                          \
     }
-}
+
+BACK_COLUMNS(back_columns_f32, float, from_f32)
+BACK_COLUMNS(back_columns_bf16, uint16_t, from_bf16)
 
 /* Rows of bf16 are widened into the thread's scratch; `rooms` rows of it. */
 static cadre_status row_rooms(const cadre_call *c, int rooms, float **ret_rooms) {
@@ -107,17 +116,18 @@ static void put_columns(cadre_call *c, int which, int64_t at, int64_t n, const f
 }
 
 static cadre_status param_columns(cadre_call *c, int64_t begin, int64_t end) {
-    float dw[COLUMN_GRAIN], db[COLUMN_GRAIN], a[COLUMN_GRAIN], b[COLUMN_GRAIN];
+    float dw[COLUMN_GRAIN], db[COLUMN_GRAIN];
+    const cadre_tensor *x = c->in[0], *dy = c->dout;
     const float *mean = c->saved[0]->data, *rstd = c->saved[1]->data;
-    int64_t columns = cadre_columns(c->in[0]);
+    int64_t rows = cadre_rows(x), columns = cadre_columns(x);
     for (int64_t at = begin; at < end; at += COLUMN_GRAIN) {
         int64_t n = end - at < COLUMN_GRAIN ? end - at : COLUMN_GRAIN;
-        memset(dw, 0, sizeof dw);
-        memset(db, 0, sizeof db);
-        for (int64_t r = 0; r < cadre_rows(c->in[0]); r++)
-            back_columns(cadre_piece_read(c->in[0], r * columns + at, n, a),
-                         cadre_piece_read(c->dout, r * columns + at, n, b), mean[r], rstd[r], n, dw,
-                         db);
+        if (cadre_in_f32(x))
+            back_columns_f32((const float *)x->data + at, (const float *)dy->data + at, mean, rstd,
+                             rows, columns, n, dw, db);
+        else
+            back_columns_bf16((const uint16_t *)x->data + at, (const uint16_t *)dy->data + at, mean,
+                              rstd, rows, columns, n, dw, db);
         put_columns(c, 0, at, n, dw);
         put_columns(c, 1, at, n, db);
     }

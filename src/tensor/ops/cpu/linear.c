@@ -210,25 +210,34 @@ cadre_status cadre_linear_weight_gradient(cadre_queue *q, const cadre_tensor *x,
     return cadre_product_tiled(q, &p, left->data, right->data, dw->data);
 }
 
-/* Columns [begin, end) of the bias's gradient, rows in order. */
-CADRE_CLONES static void add_row(float *sums, const float *row, int64_t n) {
-#pragma omp simd
-    for (int64_t k = 0; k < n; k++) sums[k] += row[k];
-}
+/* Sums over rows of n columns, n <= COLUMNS; rows in order. */
+#define COLUMN_SUMS(name, type, wide)                                                              \
+    CADRE_CLONES static void name(const type *from, int64_t rows, int64_t stride, int64_t n,       \
+                                  float *sums) {                                                   \
+        memset(sums, 0, COLUMNS * sizeof *sums);                                                   \
+        for (int64_t r = 0; r < rows; r++)                                                         \
+            _Pragma("omp simd") for (int64_t k = 0; k < n; k++) sums[k] +=                         \
+                wide(from[r * stride + k]);                                                        \
+    }
 
+COLUMN_SUMS(sums_f32, float, from_f32)
+COLUMN_SUMS(sums_bf16, uint16_t, from_bf16)
+
+/* Columns [begin, end) of the bias's gradient. */
 static cadre_status bias_columns(cadre_call *c, int64_t begin, int64_t end) {
-    float part[COLUMNS], row[COLUMNS], room[COLUMNS];
+    float sums[COLUMNS], room[COLUMNS];
     const cadre_tensor *dz = dz_of(c);
     int64_t rows = cadre_rows(dz), out = cadre_columns(dz);
     bool add = c->dparam_add[1];
     for (int64_t at = begin; at < end; at += COLUMNS) {
         int64_t n = end - at < COLUMNS ? end - at : COLUMNS;
-        memset(part, 0, sizeof part);
-        for (int64_t r = 0; r < rows; r++)
-            add_row(part, cadre_piece_read(dz, r * out + at, n, row), n);
-        float *sums = cadre_piece_open(c->dparam[1], at, n, add, room);
-        for (int64_t k = 0; k < n; k++) sums[k] = add ? sums[k] + part[k] : part[k];
-        cadre_piece_close(c->dparam[1], at, n, sums);
+        if (cadre_in_f32(dz))
+            sums_f32((const float *)dz->data + at, rows, out, n, sums);
+        else
+            sums_bf16((const uint16_t *)dz->data + at, rows, out, n, sums);
+        float *to = cadre_piece_open(c->dparam[1], at, n, add, room);
+        for (int64_t k = 0; k < n; k++) to[k] = add ? to[k] + sums[k] : sums[k];
+        cadre_piece_close(c->dparam[1], at, n, to);
     }
     return CADRE_OK;
 }

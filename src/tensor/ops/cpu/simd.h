@@ -15,6 +15,18 @@
 
 #define CADRE_INLINE static inline __attribute__((always_inline))
 
+/* An element as f32, so that one loop is written for f32 and bf16. */
+CADRE_INLINE float from_f32(float x) {
+    return x;
+}
+
+CADRE_INLINE float from_bf16(uint16_t x) {
+    uint32_t bits = (uint32_t)x << 16;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 /* e^x to about 2 units in the last place (Cody and Waite's reduction, a polynomial of degree 7); 0
  * below -87, held at e^88 above 88, NaN for NaN. */
 CADRE_INLINE float exp_fast(float x) {
