@@ -138,6 +138,24 @@ static void add_lr(const view *v, cadre_text *to) {
     cadre_text_add(to, "\n");
 }
 
+static cadre_dtype compute_dtype(const view *v) {
+    cadre_dtype dtype = CADRE_F32;
+    (void)cadre_compute_dtype(text_of(v, "precision.compute"), &dtype); /* checked when set */
+    return dtype;
+}
+
+static void add_precision(const view *v, cadre_text *to) {
+    const char *asked = text_of(v, "precision.compute"), *reduce = text_of(v, "precision.reduce");
+    cadre_dtype dtype = compute_dtype(v);
+    cadre_text_add(to, "precision   %s", cadre_dtype_name(dtype));
+    if (strcmp(asked, "auto") == 0)
+        cadre_text_add(to, " (auto: this processor has %s bf16)",
+                       cadre_has_bf16() ? "instructions for" : "no instructions for");
+    if (dtype == CADRE_BF16) cadre_text_add(to, "; weights and their gradients are kept in f32");
+    if (strcmp(reduce, "bf16") == 0) cadre_text_add(to, "; gradients travel in bf16");
+    cadre_text_add(to, "\n");
+}
+
 static void add_memory(const view *v, cadre_text *to) {
     char part[32];
     cadre_text_add(to, "memory      ");
@@ -172,6 +190,7 @@ cadre_status cadre_plan_text(const cadre_plan *plan, const cadre_settings *set, 
     add_batch(&v, to);
     add_steps(&v, to);
     add_lr(&v, to);
+    add_precision(&v, to);
     add_memory(&v, to);
     add_traffic(&v, to);
     return to->status;
@@ -202,6 +221,9 @@ cadre_status cadre_plan_json(const cadre_plan *plan, const cadre_settings *set, 
                                   (json_int_t)(v.dp > 1 ? plan->traffic_bytes : 0), "buckets",
                                   plan->buckets));
     cadre_document_number(root, "lr", v.lr);
+    json_object_set_new(root, "precision",
+                        json_pack("{s:s, s:s}", "compute", cadre_dtype_name(compute_dtype(&v)),
+                                  "reduce", text_of(&v, "precision.reduce")));
     json_object_set_new(root, "data",
                         json_pack("{s:I, s:I, s:I}", "train_tokens", (json_int_t)plan->train_tokens,
                                   "valid_tokens", (json_int_t)plan->valid_tokens,
