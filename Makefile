@@ -14,7 +14,7 @@ demo:
 check:
 	@tools/check
 bench: all
-	@build/$(PRESET)/cadre bench allreduce memory --ranks 2
+	@build/$(PRESET)/cadre bench memory allreduce gemm step --ranks 2
 bench-peers: all
 	@command -v python3 >/dev/null || { echo "bench-peers needs python3; install it with: apt-get install python3 python3-venv" >&2; exit 2; }
 	@python3 bench/peers/side_by_side.py --cadre build/$(PRESET)/cadre --python "$(PYTHON)" $(PEERS)

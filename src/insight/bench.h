@@ -104,6 +104,8 @@ cadre_status cadre_bench_memory(cadre_comm *world, const cadre_bench_opts *opts,
                                 cadre_bench *bench);
 cadre_status cadre_bench_gemm(cadre_comm *world, const cadre_bench_opts *opts, cadre_bench *bench);
 cadre_status cadre_bench_step(cadre_comm *world, const cadre_bench_opts *opts, cadre_bench *bench);
+cadre_status cadre_bench_checkpoint(cadre_comm *world, const cadre_bench_opts *opts,
+                                    cadre_bench *bench);
 void cadre_bench_step_notes(const struct json_t *rows, cadre_text *to);
 
 #endif

@@ -63,7 +63,7 @@ static cadre_status measure(job *j, int which) {
     int64_t n = 0;
     for (int way = 0; way < CADRE_BENCH_WAYS; way++)
         for (int i = 0; i < 2; i++) CADRE_TRY(sample(j, &j->runner, p, way, &first));
-    CADRE_TRY(cadre_bench_samples(j->model.world, j->opts, 0.5, first, &n));
+    CADRE_TRY(cadre_bench_samples(j->model.world, j->opts, 1, first * CADRE_BENCH_WAYS, &n));
     CADRE_TRY(cadre_alloc_array(&ns, CADRE_MEM_OTHER, n * CADRE_BENCH_WAYS, sizeof *ns));
     cadre_status st = sample_ways(j, p, n, ns);
     for (int way = 0; !st && way < CADRE_BENCH_WAYS; way++) {

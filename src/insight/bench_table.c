@@ -52,6 +52,17 @@ static const cadre_bench_column step_columns[] = {{"who", "who", 's', -11, 0},
                                                   {"of_alone", "of alone", '%', 8, 1},
                                                   {NULL}};
 
+static const cadre_bench_column checkpoint_columns[] = {{"op", "op", 's', -6, 0},
+                                                        {"who", "who", 's', -6, 0},
+                                                        {"ranks", "ranks", 'i', 5, 0},
+                                                        {"bytes", "bytes", 'b', 10, 0},
+                                                        {"ms.median", "median ms", 'f', 12, 2},
+                                                        {"ms.min", "min ms", 'f', 12, 2},
+                                                        {"ms.max", "max ms", 'f', 12, 2},
+                                                        {"gb_per_s", "GB/s", 'f', 8, 2},
+                                                        {"of_limit", "of limit", '%', 9, 0},
+                                                        {NULL}};
+
 #define MODEL_OPTIONS " --model --dtype --threads --micro-batch --context"
 
 const cadre_bench_kind cadre_bench_kinds[] = {
@@ -81,6 +92,12 @@ const cadre_bench_kind cadre_bench_kinds[] = {
      .columns = step_columns,
      .run = cadre_bench_step,
      .notes = cadre_bench_step_notes},
+    {.name = "checkpoint",
+     .help = "saving and loading a model in training, beside the same bytes plainly",
+     .options = MODEL_OPTIONS " --seconds --repeat ",
+     .ranks = 1,
+     .columns = checkpoint_columns,
+     .run = cadre_bench_checkpoint},
 };
 const int cadre_bench_kind_count = CADRE_COUNT(cadre_bench_kinds);
 

@@ -26,6 +26,10 @@ is "the parts are the step" "$(awk '
     /"parts_ms"/ { inside = 1; next } inside && /}/ { inside = 0 } inside { gsub(/[",:]/, ""); sum += $2 }
     /"step_ms"/ { want = 1 } want && /"median"/ && !step { gsub(/,/, ""); step = $2 }
     END { print (sum > 0.99 * step && sum < 1.01 * step) ? "yes" : sum " of " step }' out)" yes
+expect "checkpoint" 0 '"op": "load"' "$CADRE" bench checkpoint $model --repeat 2 --ranks 2 --json
+is "two of its four rows are ours" "$(grep -c '"of_limit"' out)" 2
+mkdir -p elsewhere && (cd elsewhere && "$CADRE" bench checkpoint $model --repeat 2 >/dev/null)
+is "it leaves nothing behind" "$(ls elsewhere | wc -l)" 0
 refused "an unknown model" 2 'gpt2-124m' "$CADRE" bench step --model gpt2-125m
 refused "the reference kernels" 2 'run.device' "$CADRE" bench gemm $model --run.device=ref
 refused "a context that the model has not" 2 'context' "$CADRE" bench step $model --model.context=8
