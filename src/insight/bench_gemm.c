@@ -161,9 +161,11 @@ cadre_status cadre_bench_gemm(cadre_comm *world, const cadre_bench_opts *opts, c
     job j = {.opts = opts};
     cadre_status st = open_all(&j, world);
     for (int i = 0; !st && i < 4; i++) st = sample_square(&j);
-    for (int i = 0; !st && i < j.list.count; i++) st = measure(&j, i);
+    for (int i = 0; !st && i < j.list.count; i++)
+        if (j.list.calls[i]) st = measure(&j, i);
     if (!st && cadre_comm_rank(world) == 0) {
-        for (int i = 0; !st && i < j.list.count; i++) st = cadre_bench_add(bench, row_of(&j, i));
+        for (int i = 0; !st && i < j.list.count; i++)
+            if (j.list.calls[i]) st = cadre_bench_add(bench, row_of(&j, i));
         if (!st) st = add_totals(&j, bench);
     }
     close_all(&j);

@@ -60,13 +60,22 @@ typedef struct cadre_bench_place {
     void *weight, *gradient; /* NULL: a dry run */
 } cadre_bench_place;
 
+/* Products that the step takes in blocks of rows, and the same ones whole. */
+typedef struct cadre_bench_swap {
+    int first, end;             /* places of the blocks */
+    cadre_bench_place whole[3]; /* at most one a phase */
+    int count;
+} cadre_bench_swap;
+
 /* The products of a step in order, out of the calls that a queue runs. */
 typedef struct cadre_bench_products {
     cadre_bench_product *at; /* distinct */
-    int64_t *calls;          /* of each in the step */
+    int64_t *calls;          /* of each in the step; 0: it only stands for blocks */
     int count;
     cadre_bench_place *place; /* all */
     int places;
+    cadre_bench_swap *swap; /* in the order of their places */
+    int swaps;
     bool dry;
     cadre_status status; /* of the listing */
 } cadre_bench_products;

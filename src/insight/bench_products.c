@@ -31,8 +31,8 @@ static bool same(const cadre_bench_product *a, const cadre_bench_product *b) {
            a->add == b->add;
 }
 
-static cadre_status add_place(cadre_bench_products *l, const cadre_bench_product *p, void *weight,
-                              void *gradient) {
+static cadre_status find_or_add(cadre_bench_products *l, const cadre_bench_product *p,
+                                int *ret_which) {
     int which = 0;
     while (which < l->count && !same(&l->at[which], p)) which++;
     if (which == l->count) {
@@ -43,6 +43,14 @@ static cadre_status add_place(cadre_bench_products *l, const cadre_bench_product
         l->calls[which] = 0;
         l->count++;
     }
+    *ret_which = which;
+    return CADRE_OK;
+}
+
+static cadre_status add_place(cadre_bench_products *l, const cadre_bench_product *p, void *weight,
+                              void *gradient) {
+    int which = 0;
+    CADRE_TRY(find_or_add(l, p, &which));
     CADRE_TRY(
         cadre_realloc(&l->place, CADRE_MEM_OTHER, (size_t)(l->places + 1) * sizeof *l->place));
     l->place[l->places++] = (cadre_bench_place){which, weight, gradient};
@@ -70,25 +78,45 @@ static cadre_status list_linear(cadre_bench_products *l, const cadre_call *c, ca
                      l->dry || !params ? NULL : c->dparam[0]->data);
 }
 
-/* The head and its loss: three products a block of rows. */
+/* The three products of a block of the head's rows, by phase; returns how many there are. */
+static int products_of_head(const cadre_call *c, int64_t rows, bool add,
+                            cadre_bench_product ret[CADRE_PHASES]) {
+    int count = c->dparam[0] ? 3 : 2;
+    for (int i = 0; i < count; i++)
+        ret[i] = (cadre_bench_product){.rows = rows,
+                                       .in = cadre_columns(c->in[0]),
+                                       .out = c->param[0]->dims.at[0],
+                                       .phase = (cadre_phase)i,
+                                       .dtype = c->in[0]->dtype,
+                                       .gradient = c->in[0]->dtype};
+    if (count == 3) ret[CADRE_BACKWARD_PARAMS].gradient = c->dparam[0]->dtype;
+    ret[CADRE_BACKWARD_PARAMS].add = add;
+    return count;
+}
+
+/* The head and its loss: three products a block of rows; and the same without blocks. */
 static cadre_status list_head(cadre_bench_products *l, const cadre_call *c) {
     int64_t rows = cadre_rows(c->in[0]), most = c->scratch->dims.at[0];
+    void *weight = l->dry ? NULL : c->param[0]->data;
+    void *gradient = l->dry || !c->dparam[0] ? NULL : c->dparam[0]->data;
+    cadre_bench_product p[CADRE_PHASES];
+    cadre_bench_swap swap = {.first = l->places};
     for (int64_t first = 0; first < rows; first += most) {
-        cadre_bench_product p = {.rows = rows - first < most ? rows - first : most,
-                                 .in = cadre_columns(c->in[0]),
-                                 .out = c->param[0]->dims.at[0],
-                                 .dtype = c->in[0]->dtype,
-                                 .gradient = c->in[0]->dtype};
-        void *weight = l->dry ? NULL : c->param[0]->data;
-        CADRE_TRY(add_place(l, &p, weight, NULL));
-        p.phase = CADRE_BACKWARD_INPUTS;
-        CADRE_TRY(add_place(l, &p, weight, NULL));
-        if (!c->dparam[0]) continue;
-        p.phase = CADRE_BACKWARD_PARAMS;
-        p.gradient = c->dparam[0]->dtype;
-        p.add = first > 0 || c->dparam_add[0];
-        CADRE_TRY(add_place(l, &p, weight, l->dry ? NULL : c->dparam[0]->data));
+        int64_t n = rows - first < most ? rows - first : most;
+        int count = products_of_head(c, n, first > 0 || c->dparam_add[0], p);
+        for (int i = 0; i < count; i++)
+            CADRE_TRY(add_place(l, &p[i], weight, i == CADRE_BACKWARD_PARAMS ? gradient : NULL));
     }
+    swap.end = l->places;
+    if (rows <= most) return CADRE_OK;
+    swap.count = products_of_head(c, rows, c->dparam_add[0], p);
+    for (int i = 0; i < swap.count; i++) {
+        swap.whole[i] =
+            (cadre_bench_place){0, weight, i == CADRE_BACKWARD_PARAMS ? gradient : NULL};
+        CADRE_TRY(find_or_add(l, &p[i], &swap.whole[i].which));
+    }
+    CADRE_TRY(cadre_realloc(&l->swap, CADRE_MEM_OTHER, (size_t)(l->swaps + 1) * sizeof *l->swap));
+    l->swap[l->swaps++] = swap;
     return CADRE_OK;
 }
 
@@ -139,6 +167,7 @@ void cadre_bench_products_free(cadre_bench_products *list) {
     cadre_free(&list->at);
     cadre_free(&list->calls);
     cadre_free(&list->place);
+    cadre_free(&list->swap);
     *list = (cadre_bench_products){0};
 }
 

@@ -106,6 +106,7 @@ typedef struct job {
     cadre_bench_products list;
     cadre_bench_runner runner;
     int *way;      /* the fastest of each product */
+    double *best;  /* what it takes */
     double own_ns; /* all products of a step alone, as the step runs them */
     int64_t step, alone_step;
     int64_t repeats;
@@ -138,12 +139,30 @@ static cadre_status time_step(job *j, cadre_parallel *p, int64_t *step, double *
     return CADRE_OK;
 }
 
+static cadre_status run_place(job *j, const cadre_bench_place *place) {
+    int which = place->which;
+    return cadre_bench_runner_run(&j->runner, &j->list.at[which], j->way[which], place);
+}
+
+/* Are the products without blocks of rows faster? */
+static bool whole_is_faster(const job *j, const cadre_bench_swap *s) {
+    double blocks = 0, whole = 0;
+    for (int i = s->first; i < s->end; i++) blocks += j->best[j->list.place[i].which];
+    for (int i = 0; i < s->count; i++) whole += j->best[s->whole[i].which];
+    return whole < blocks;
+}
+
 static cadre_status time_products(job *j, double *ret_ns) {
+    const cadre_bench_swap *swap = j->list.swap, *last = swap + j->list.swaps;
     int64_t begin = cadre_now_ns();
     for (int i = 0; i < j->list.places; i++) {
-        const cadre_bench_place *place = &j->list.place[i];
-        CADRE_TRY(cadre_bench_runner_run(&j->runner, &j->list.at[place->which],
-                                         j->way[place->which], place));
+        if (swap < last && i == swap->first && whole_is_faster(j, swap)) {
+            for (int k = 0; k < swap->count; k++) CADRE_TRY(run_place(j, &swap->whole[k]));
+            i = swap->end - 1;
+        } else {
+            CADRE_TRY(run_place(j, &j->list.place[i]));
+        }
+        if (swap < last && i >= swap->end - 1) swap++;
     }
     *ret_ns = (double)(cadre_now_ns() - begin);
     return CADRE_OK;
@@ -165,21 +184,29 @@ static cadre_status try_way(job *j, const cadre_bench_product *p, int way,
     return cadre_bench_mean(j->model.world, ret_best, 1);
 }
 
+/* Where product `which` is run: its first place in the step, or in place of blocks. */
+static const cadre_bench_place *place_of(const job *j, int which) {
+    for (int i = 0; i < j->list.places; i++)
+        if (j->list.place[i].which == which) return &j->list.place[i];
+    for (int i = 0; i < j->list.swaps; i++)
+        for (int k = 0; k < j->list.swap[i].count; k++)
+            if (j->list.swap[i].whole[k].which == which) return &j->list.swap[i].whole[k];
+    return NULL;
+}
+
 /* The fastest way of each product. */
 static cadre_status find_ways(job *j) {
     CADRE_TRY(cadre_alloc_array(&j->way, CADRE_MEM_OTHER, j->list.count, sizeof *j->way));
+    CADRE_TRY(cadre_alloc_array(&j->best, CADRE_MEM_OTHER, j->list.count, sizeof *j->best));
     for (int i = 0; i < j->list.count; i++) {
-        const cadre_bench_place *place = j->list.place;
-        double least = 0;
-        while (place->which != i) place++;
+        const cadre_bench_place *place = place_of(j, i);
         for (int way = 0; way < CADRE_BENCH_WAYS; way++) {
             double ns = 0;
             CADRE_TRY(try_way(j, &j->list.at[i], way, place, &ns));
             if (way == 0) j->own_ns += ns * (double)j->list.calls[i];
-            if (way == 0 || ns < least) {
-                least = ns;
-                j->way[i] = way;
-            }
+            if (way > 0 && ns >= j->best[i]) continue;
+            j->best[i] = ns;
+            j->way[i] = way;
         }
     }
     return CADRE_OK;
@@ -230,6 +257,7 @@ static cadre_status prepare(job *j, cadre_comm *world) {
 static void close_all(job *j) {
     for (int i = 0; i < PARTS; i++) cadre_free(&j->parts[i]);
     for (int i = 0; i < SERIES; i++) cadre_free(&j->ns[i]);
+    cadre_free(&j->best);
     cadre_free(&j->way);
     cadre_bench_runner_close(&j->runner);
     cadre_bench_products_free(&j->list);
