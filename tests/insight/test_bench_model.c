@@ -71,6 +71,39 @@ static void the_list_holds_every_product(void **state) {
     close_all(&m, &world);
 }
 
+/* A head whose logits are too many for one block: the same work is listed whole beside it. */
+static void a_head_in_blocks_is_listed_whole_too(void **state) {
+    (void)state;
+    cadre_settings *wide = NULL;
+    cadre_bench_model m;
+    cadre_comm *world = NULL;
+    cadre_bench_products list;
+    double blocks = 0, whole = 0;
+    memset(&m, 0, sizeof m);
+    OK(cadre_settings_copy(&wide, tiny));
+    OK(cadre_settings_set(wide, "model.vocab", "1000000"));
+    OK(cadre_settings_set(wide, "train.micro_batch", "8"));
+    const cadre_bench_opts opts = {.set = wide};
+    OK(cadre_comm_open_threads(&world, 1, NULL));
+    OK(cadre_bench_model_open(&m, world, &opts));
+    OK(cadre_bench_products_list(&m, &list));
+    assert_int_equal(list.swaps, 1);
+    const cadre_bench_swap *s = list.swap;
+    assert_int_equal(s->end - s->first, 2 * 3); /* two blocks of 64 rows */
+    assert_int_equal(s->count, 3);
+    for (int i = s->first; i < s->end; i++)
+        blocks += cadre_bench_product_flops(&list.at[list.place[i].which]);
+    for (int i = 0; i < 3; i++) {
+        whole += cadre_bench_product_flops(&list.at[s->whole[i].which]);
+        assert_int_equal(list.calls[s->whole[i].which], 0);
+        assert_int_equal(list.at[s->whole[i].which].rows, 128);
+    }
+    assert_true(blocks == whole);
+    cadre_bench_products_free(&list);
+    close_all(&m, &world);
+    cadre_settings_close(&wide);
+}
+
 static void *result_of(const cadre_bench_runner *r, const cadre_bench_product *p, int64_t *ret_n) {
     bool weights = p->phase == CADRE_BACKWARD_PARAMS;
     *ret_n = weights                     ? p->in * p->out
@@ -226,6 +259,7 @@ int main(void) {
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_list_holds_every_product),
+        cmocka_unit_test(a_head_in_blocks_is_listed_whole_too),
         cmocka_unit_test(the_ways_compute_the_same),
         cmocka_unit_test(gemm_has_a_row_a_product),
         cmocka_unit_test(a_step_is_the_sum_of_its_parts),
