@@ -59,29 +59,29 @@ static bool is_checkpoint(const char *path) {
            cadre_path_is_file(cadre_join(manifest, sizeof manifest, trimmed, CADRE_MANIFEST_NAME));
 }
 
-static cadre_status check_one(const char *path) {
+static cadre_status check_one(const char *path, bool deep) {
     cadre_checkpoint *c = NULL;
-    cadre_status st = cadre_checkpoint_open(&c, path, true);
+    cadre_status st = cadre_checkpoint_open(&c, path, deep);
     cadre_checkpoint_close(&c);
     return st;
 }
 
-cadre_status cadre_checkpoint_find(const char *path, char ret_path[CADRE_PATH],
-                                   cadre_text *skipped) {
+cadre_status cadre_checkpoint_find_as(const char *path, bool deep, char ret_path[CADRE_PATH],
+                                      cadre_text *skipped) {
     char folder[CADRE_PATH], one[CADRE_PATH];
     int64_t *steps = NULL;
     int count = 0, at = 0;
     CADRE_CHECK(cadre_path_is_folder(path), CADRE_EDATA, "no checkpoint at %s: no such folder",
                 path);
     if (is_checkpoint(path)) {
-        CADRE_TRY(check_one(path));
+        CADRE_TRY(check_one(path, deep));
         snprintf(ret_path, CADRE_PATH, "%s", path);
         return CADRE_OK;
     }
     CADRE_TRY(cadre_checkpoint_list(path, folder, &steps, &count));
     cadre_status st = CADRE_OK;
     for (; at < count; at++) {
-        st = check_one(cadre_checkpoint_name(one, folder, steps[at]));
+        st = check_one(cadre_checkpoint_name(one, folder, steps[at]), deep);
         if (st != CADRE_EDATA) break;
         if (skipped) cadre_text_add(skipped, "%s\n", cadre_error_text());
     }
@@ -93,6 +93,11 @@ cadre_status cadre_checkpoint_find(const char *path, char ret_path[CADRE_PATH],
     CADRE_CHECK(count > 0, CADRE_EDATA, "%s holds no checkpoint", path);
     return cadre_error_prefix(
         st, "%s holds no complete checkpoint (%d damaged); the oldest: ", path, count);
+}
+
+cadre_status cadre_checkpoint_find(const char *path, char ret_path[CADRE_PATH],
+                                   cadre_text *skipped) {
+    return cadre_checkpoint_find_as(path, true, ret_path, skipped);
 }
 
 /* ---- which to remove ---- */

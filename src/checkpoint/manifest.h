@@ -53,6 +53,9 @@ cadre_status cadre_manifest_order(cadre_manifest_piece *pieces, int count);
 
 /* Of an open checkpoint. */
 const cadre_manifest *cadre_checkpoint_manifest(const cadre_checkpoint *c);
+/* cadre_checkpoint_find, with sums checked (`deep`) or sizes alone. */
+cadre_status cadre_checkpoint_find_as(const char *path, bool deep, char ret_path[CADRE_PATH],
+                                      cadre_text *skipped);
 /* Whether `name` is "step-" and digits alone, and which step. */
 bool cadre_checkpoint_step(const char *name, int64_t *ret_step);
 /* The steps under `path` (a run folder or its checkpoints folder), newest first; `ret_folder` is

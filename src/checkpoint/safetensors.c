@@ -21,9 +21,28 @@ struct cadre_safetensors {
     int count;
 };
 
-static const char *const format_names[CADRE_DTYPES] = {
-    [CADRE_F32] = "F32", [CADRE_F64] = "F64", [CADRE_BF16] = "BF16", [CADRE_I32] = "I32",
-    [CADRE_I64] = "I64", [CADRE_U8] = "U8",   [CADRE_U16] = "U16",
+typedef struct format {
+    const char *name;
+    cadre_dtype dtype;
+    int64_t bytes;
+} format;
+
+/* By dtype first. Those behind have no dtype: F16 can be read as numbers, the others are skipped by
+ * whoever does not ask for them. */
+static const format formats[] = {
+    [CADRE_F32] = {"F32", CADRE_F32, 4},
+    [CADRE_F64] = {"F64", CADRE_F64, 8},
+    [CADRE_BF16] = {"BF16", CADRE_BF16, 2},
+    [CADRE_I32] = {"I32", CADRE_I32, 4},
+    [CADRE_I64] = {"I64", CADRE_I64, 8},
+    [CADRE_U8] = {"U8", CADRE_U8, 1},
+    [CADRE_U16] = {"U16", CADRE_U16, 2},
+    {"F16", CADRE_DTYPES, 2},
+    {"BOOL", CADRE_DTYPES, 1},
+    {"I8", CADRE_DTYPES, 1},
+    {"I16", CADRE_DTYPES, 2},
+    {"U32", CADRE_DTYPES, 4},
+    {"U64", CADRE_DTYPES, 8},
 };
 
 static uint64_t read_length(const uint8_t *at) {
@@ -32,19 +51,22 @@ static uint64_t read_length(const uint8_t *at) {
     return value;
 }
 
-static cadre_status read_dtype(const json_t *tensor, const char *name, cadre_dtype *ret_dtype) {
+static cadre_status read_format(const json_t *tensor, const char *name, const format **ret_format) {
     const char *text = json_string_value(json_object_get(tensor, "dtype"));
     CADRE_CHECK(text, CADRE_EDATA, "tensor '%s' has no dtype", name);
-    for (int i = 0; i < CADRE_DTYPES; i++) {
-        if (strcmp(text, format_names[i]) != 0) continue;
-        *ret_dtype = (cadre_dtype)i;
+    for (int i = 0; i < CADRE_COUNT(formats); i++) {
+        if (strcmp(text, formats[i].name) != 0) continue;
+        *ret_format = &formats[i];
         return CADRE_OK;
     }
-    return CADRE_FAIL(CADRE_EDATA, "tensor '%s' has dtype %s; read are F32 F64 BF16 I32 I64 U8 U16",
-                      name, text);
+    return CADRE_FAIL(
+        CADRE_EDATA,
+        "tensor '%s' has dtype %s; read are F32 F64 F16 BF16 BOOL and whole numbers of "
+        "8 to 64 bits",
+        name, text);
 }
 
-/* The shape, and the bytes it takes. */
+/* The shape, and the bytes it takes: `bytes` comes as those of one element. */
 static cadre_status read_shape(const json_t *tensor, cadre_stored *s) {
     const json_t *shape = json_object_get(tensor, "shape");
     CADRE_CHECK(json_is_array(shape), CADRE_EDATA, "tensor '%s' has no shape", s->name);
@@ -52,7 +74,6 @@ static cadre_status read_shape(const json_t *tensor, cadre_stored *s) {
     CADRE_CHECK(n <= CADRE_DIMS_MAX, CADRE_EDATA, "tensor '%s' has %zu dims; read are at most %d",
                 s->name, n, CADRE_DIMS_MAX);
     s->dims.n = (int32_t)n;
-    s->bytes = (int64_t)cadre_dtype_size(s->dtype);
     for (size_t i = 0; i < n; i++) {
         const json_t *dim = json_array_get(shape, i);
         CADRE_CHECK(json_is_integer(dim) && json_integer_value(dim) >= 0, CADRE_EDATA,
@@ -67,7 +88,11 @@ static cadre_status read_shape(const json_t *tensor, cadre_stored *s) {
 static cadre_status read_tensor(const json_t *tensor, int64_t data_bytes, cadre_stored *s) {
     CADRE_CHECK(json_is_object(tensor), CADRE_EDATA, "tensor '%s' is described by no object",
                 s->name);
-    CADRE_TRY(read_dtype(tensor, s->name, &s->dtype));
+    const format *kind = NULL;
+    CADRE_TRY(read_format(tensor, s->name, &kind));
+    s->format = kind->name;
+    s->dtype = kind->dtype;
+    s->bytes = kind->bytes;
     CADRE_TRY(read_shape(tensor, s));
     const json_t *offsets = json_object_get(tensor, "data_offsets");
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
@@ -192,6 +217,61 @@ const void *cadre_safetensors_data(const cadre_safetensors *f, const cadre_store
     return f->map.data + tensor->offset;
 }
 
+/* ---- numbers ---- */
+
+/* IEEE 754 binary16; small ones become normal numbers. */
+static float half_to_f32(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31;
+    uint32_t fraction = half & 0x3FF, bits;
+    float value;
+    if (exponent == 0) {
+        value = (float)fraction * 0x1p-24f;
+        return sign ? -value : value;
+    }
+    bits = sign | (exponent == 31 ? 0x7F800000u : (exponent + 112) << 23) | fraction << 13;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static double number(const cadre_stored *s, const uint8_t *at) {
+    uint16_t narrow;
+    float single;
+    double wide;
+    switch (s->dtype) {
+    case CADRE_F64:
+        memcpy(&wide, at, sizeof wide);
+        return wide;
+    case CADRE_F32:
+        memcpy(&single, at, sizeof single);
+        return single;
+    default:
+        memcpy(&narrow, at, sizeof narrow);
+        return s->dtype == CADRE_BF16 ? cadre_bf16_to_f32(narrow) : half_to_f32(narrow);
+    }
+}
+
+cadre_status cadre_safetensors_numbers(const cadre_safetensors *f, const cadre_stored *s,
+                                       int64_t first, int64_t count, cadre_dtype to, void *ret) {
+    bool half = strcmp(s->format, "F16") == 0;
+    int64_t size = half ? 2 : s->dtype < CADRE_DTYPES ? (int64_t)cadre_dtype_size(s->dtype) : 1;
+    const uint8_t *at = (const uint8_t *)cadre_safetensors_data(f, s) + first * size;
+    CADRE_CHECK(half || s->dtype == CADRE_F32 || s->dtype == CADRE_F64 || s->dtype == CADRE_BF16,
+                CADRE_EDATA, "tensor '%s' is %s; weights are F32, F64, F16 or BF16", s->name,
+                s->format);
+    CADRE_CHECK(to == CADRE_F32 || to == CADRE_F64, CADRE_EINTERNAL, "numbers of tensor '%s' as %s",
+                s->name, cadre_dtype_name(to));
+    if (s->dtype == to) {
+        if (count) memcpy(ret, at, (size_t)(count * size));
+        return CADRE_OK;
+    }
+    for (int64_t i = 0; i < count; i++)
+        if (to == CADRE_F32)
+            ((float *)ret)[i] = (float)number(s, at + i * size);
+        else
+            ((double *)ret)[i] = number(s, at + i * size);
+    return CADRE_OK;
+}
+
 void cadre_safetensors_close(cadre_safetensors **f) {
     if (!*f) return;
     cadre_free(&(*f)->tensors);
@@ -209,7 +289,7 @@ static json_t *describe(cadre_stored *s, int64_t at) {
         json_array_append_new(shape, json_integer(s->dims.at[i]));
         s->bytes *= s->dims.at[i];
     }
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", format_names[s->dtype], "shape", shape,
+    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", formats[s->dtype].name, "shape", shape,
                      "data_offsets", (json_int_t)at, (json_int_t)(at + s->bytes));
 }
 

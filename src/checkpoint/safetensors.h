@@ -14,7 +14,8 @@
 
 typedef struct cadre_stored {
     const char *name;
-    cadre_dtype dtype;
+    const char *format; /* read: its type as the file says it, "F16" */
+    cadre_dtype dtype;  /* CADRE_DTYPES: a format that has no dtype here (F16, BOOL, I8, ...) */
     cadre_dims dims;
     int64_t offset, bytes; /* of the data, in the file */
 } cadre_stored;
@@ -29,6 +30,10 @@ const cadre_stored *cadre_safetensors_at(const cadre_safetensors *f, int i);
 const cadre_stored *cadre_safetensors_find(const cadre_safetensors *f,
                                            const char *name); /* NULL when absent */
 const void *cadre_safetensors_data(const cadre_safetensors *f, const cadre_stored *tensor);
+/* Elements [first, first + count) as CADRE_F32 or CADRE_F64 numbers, out of F16, BF16, F32 or F64;
+ * other formats are CADRE_EDATA. From F64 to f32 it rounds to nearest, all else is exact. */
+cadre_status cadre_safetensors_numbers(const cadre_safetensors *f, const cadre_stored *tensor,
+                                       int64_t first, int64_t count, cadre_dtype to, void *ret);
 void cadre_safetensors_close(cadre_safetensors **f);
 
 /* Writing: the header for these tensors (offset and bytes are filled in), then data by the caller

@@ -118,11 +118,11 @@ void cli_take_signals(void);
 cadre_status cli_open_world(const cli_call *call, cadre_comm **ret_world);
 cadre_comm_opts cli_comm_opts(const cadre_comm_cfg *cfg);
 
-/* model.c: a model out of a checkpoint, for eval and generate. */
+/* model.c: a model out of a checkpoint or a Hugging Face folder, for eval and generate. */
 typedef struct cli_model {
     char path[CADRE_PATH];
-    cadre_checkpoint *checkpoint;
-    cadre_settings *set; /* model.* out of config.json */
+    cadre_checkpoint *checkpoint; /* NULL: a Hugging Face folder */
+    cadre_settings *set;          /* model.* out of config.json */
     cadre_model *model;
     cadre_tokenizer *tokenizer; /* NULL: none */
     cadre_pool *pool;

@@ -37,7 +37,8 @@ static cadre_status check_settings(const cli_call *call) {
 
 /* The run's own settings, out of the checkpoint; the command line beats them. */
 static cadre_status open_settings(const cli_call *call, evaluation *e) {
-    const char *yaml = cadre_checkpoint_head_of(e->model.checkpoint)->settings;
+    const cadre_checkpoint *checkpoint = e->model.checkpoint;
+    const char *yaml = checkpoint ? cadre_checkpoint_head_of(checkpoint)->settings : NULL;
     bool other_data = false;
     CADRE_TRY(check_settings(call));
     for (int i = 0; i < call->setting_count; i++)
@@ -117,20 +118,23 @@ static void add_quoted(cadre_text *to, const char *text) {
 
 static int show(const cli_call *call, const evaluation *e) {
     cadre_text to = {0};
-    int64_t step = cadre_checkpoint_head_of(e->model.checkpoint)->step;
+    const cadre_checkpoint *checkpoint = e->model.checkpoint;
+    char step[32] = "null";
+    if (checkpoint)
+        snprintf(step, sizeof step, "%" PRId64, cadre_checkpoint_head_of(checkpoint)->step);
     if (call->json) {
         cadre_text_add(&to, "{\"schema\": 1, \"checkpoint\": ");
         add_quoted(&to, e->model.path);
-        cadre_text_add(&to,
-                       ", \"step\": %" PRId64 ", \"tokens\": %.0f, \"context\": %" PRId64
-                       ", \"valid_loss\": %.9g",
-                       step, e->count, e->context, e->loss);
+        cadre_text_add(
+            &to, ", \"step\": %s, \"tokens\": %.0f, \"context\": %" PRId64 ", \"valid_loss\": %.9g",
+            step, e->count, e->context, e->loss);
         if (isnan(e->bits_per_byte))
             cadre_text_add(&to, ", \"valid_bits_per_byte\": null}\n");
         else
             cadre_text_add(&to, ", \"valid_bits_per_byte\": %.9g}\n", e->bits_per_byte);
     } else {
-        cadre_text_add(&to, "step %" PRId64 " | valid %.4f", step, e->loss);
+        if (checkpoint) cadre_text_add(&to, "step %s | ", step);
+        cadre_text_add(&to, "valid %.4f", e->loss);
         if (!isnan(e->bits_per_byte)) cadre_text_add(&to, " | %.4f bits a byte", e->bits_per_byte);
         cadre_text_add(&to, " | %.0f tokens | context %" PRId64 "\n", e->count, e->context);
     }

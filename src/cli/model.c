@@ -1,52 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A model out of a checkpoint: config.json says what it is, the weights and the tokenizer lie
- * beside it.
+ * A model out of a checkpoint or a folder of Hugging Face's: config.json says what it is, the
+ * weights and the tokenizer lie beside it.
  */
 #include <string.h>
 
 #include "base/status.h"
+#include "checkpoint/weights.h"
 #include "cli/cli.h"
 #include "tape/plain_store.h"
 
 static cadre_status find(const cli_call *call, const char *path, cli_model *m) {
     cadre_text skipped = {0};
-    cadre_status st = cadre_checkpoint_find(path, m->path, &skipped);
+    bool checkpoint = false;
+    cadre_status st = cadre_weights_find(path, true, m->path, &checkpoint, &skipped);
     if (skipped.length) cli_remark(call, "%s", skipped.at);
     cadre_text_free(&skipped);
     CADRE_TRY(st);
     if (strcmp(path, m->path) != 0) cli_remark(call, "checkpoint %s", m->path);
-    return cadre_checkpoint_open(&m->checkpoint, m->path, true);
+    return checkpoint ? cadre_checkpoint_open(&m->checkpoint, m->path, false) : CADRE_OK;
 }
 
 static cadre_status read_config(cli_model *m) {
-    char *json = NULL;
-    size_t bytes = 0;
+    char path[CADRE_PATH];
+    cadre_map map;
     const cadre_facts facts = {.world = 1, .local_size = 1};
-    CADRE_TRY(cadre_checkpoint_side(m->checkpoint, "config.json", &json, &bytes));
+    CADRE_TRY(cadre_map_open(&map, cadre_join(path, sizeof path, m->path, "config.json")));
     cadre_status st = cadre_settings_open(&m->set, NULL);
-    if (!st) st = cadre_model_config_read(m->set, json, bytes, m->path);
+    if (!st) st = cadre_model_config_read(m->set, (const char *)map.data, map.bytes, path);
     if (!st) st = cadre_settings_resolve(m->set, &facts);
     if (!st) st = cadre_model_open(&m->model, m->set);
-    cadre_free(&json);
+    cadre_map_close(&map);
     return st;
 }
 
+/* None: trained on token files without one. */
 static cadre_status read_tokenizer(cli_model *m) {
-    char *json = NULL, path[CADRE_PATH];
-    size_t bytes = 0;
-    cadre_join(path, sizeof path, m->path, "tokenizer.json");
-    if (!cadre_path_is_file(path)) return CADRE_OK; /* trained on token files without one */
-    CADRE_TRY(cadre_checkpoint_side(m->checkpoint, "tokenizer.json", &json, &bytes));
-    cadre_status st = cadre_tokenizer_from_json(&m->tokenizer, json, bytes, path);
-    cadre_free(&json);
-    return st;
+    if (!cadre_tokenizer_is_in(m->path)) return CADRE_OK;
+    return cadre_tokenizer_open(&m->tokenizer, m->path, NULL, 0, "");
 }
 
 static cadre_status read_weights(cli_model *m) {
     int count = cadre_model_param_count(m->model);
     const cadre_parameter **params = NULL;
     cadre_piece *pieces = NULL;
+    cadre_weights *weights = NULL;
     CADRE_TRY(cadre_alloc_array(&params, CADRE_MEM_OTHER, count, sizeof *params));
     cadre_status st = cadre_alloc_array(&pieces, CADRE_MEM_OTHER, count, sizeof *pieces);
     for (int i = 0; i < count; i++) params[i] = cadre_model_param(m->model, i);
@@ -58,7 +56,9 @@ static cadre_status read_weights(cli_model *m) {
                                   .count = cadre_dims_count(&params[i]->dims),
                                   .data = cadre_plain_store_value(m->store, i),
                                   .weights = true};
-    if (!st) st = cadre_checkpoint_read(m->checkpoint, pieces, count);
+    if (!st) st = cadre_weights_open(&weights, m->path);
+    if (!st) st = cadre_weights_read(weights, pieces, count);
+    cadre_weights_close(&weights);
     cadre_free(&pieces);
     cadre_free(&params);
     return st;

@@ -40,15 +40,27 @@ static cadre_status open_json_file(cadre_tokenizer **ret_tokenizer, const char *
     return st;
 }
 
+/* GPT-2's two files, under both pairs of names. */
+static const char *const file_pairs[][2] = {{"encoder.json", "vocab.bpe"},
+                                            {"vocab.json", "merges.txt"}};
+
+static bool has_pair(const char *folder, int i, char vocab[CADRE_PATH], char merges[CADRE_PATH]) {
+    return cadre_path_is_file(cadre_join(vocab, CADRE_PATH, folder, file_pairs[i][0])) &&
+           cadre_path_is_file(cadre_join(merges, CADRE_PATH, folder, file_pairs[i][1]));
+}
+
+bool cadre_tokenizer_is_in(const char *folder) {
+    char path[CADRE_PATH], merges[CADRE_PATH];
+    if (cadre_path_is_file(cadre_join(path, sizeof path, folder, "tokenizer.json"))) return true;
+    return has_pair(folder, 0, path, merges) || has_pair(folder, 1, path, merges);
+}
+
 static cadre_status open_folder(cadre_tokenizer **ret_tokenizer, const char *folder) {
-    static const char *const pairs[][2] = {{"encoder.json", "vocab.bpe"},
-                                           {"vocab.json", "merges.txt"}};
     char path[CADRE_PATH], merges[CADRE_PATH];
     if (cadre_path_is_file(cadre_join(path, sizeof path, folder, "tokenizer.json")))
         return open_json_file(ret_tokenizer, path);
-    for (int i = 0; i < CADRE_COUNT(pairs); i++)
-        if (cadre_path_is_file(cadre_join(path, sizeof path, folder, pairs[i][0])) &&
-            cadre_path_is_file(cadre_join(merges, sizeof merges, folder, pairs[i][1])))
+    for (int i = 0; i < CADRE_COUNT(file_pairs); i++)
+        if (has_pair(folder, i, path, merges))
             return cadre_gpt2_files_open(ret_tokenizer, path, merges);
     return CADRE_FAIL(CADRE_EDATA,
                       "the folder %s has no tokenizer: tokenizer.json, or encoder.json and "

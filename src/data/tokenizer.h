@@ -22,6 +22,8 @@ typedef struct cadre_tokens {
  * byte offset, the bytes), the others do not look at it. */
 cadre_status cadre_tokenizer_open(cadre_tokenizer **ret_tokenizer, const char *spec,
                                   const char *text, size_t bytes, const char *label);
+/* Whether a folder has a tokenizer that its path can be given for. */
+bool cadre_tokenizer_is_in(const char *folder);
 /* From the contents of a tokenizer.json. */
 cadre_status cadre_tokenizer_from_json(cadre_tokenizer **ret_tokenizer, const char *json,
                                        size_t bytes, const char *label);

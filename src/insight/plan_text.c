@@ -80,7 +80,7 @@ static void add_data(const view *v, cadre_text *to) {
     char train[32], valid[32], samples[32];
     if (v->plan->train_tokens == 0) {
         cadre_text_add(to, "data        none looked at");
-        if (!cadre_settings_given(v->set, "model.vocab"))
+        if (!v->cfg.model.from && !cadre_settings_given(v->set, "model.vocab"))
             cadre_text_add(to,
                            "; a vocabulary of %" PRId64 " is assumed (data.train or model.vocab "
                            "would decide it)",

@@ -67,12 +67,17 @@ static cadre_status put_whole(const reader *r, const char *key, const char *sett
     return cadre_settings_put(r->set, setting, text, CADRE_FROM_FILE, r->label);
 }
 
-/* As text without the locale: jansson's own. */
+/* As text without the locale, jansson's own, no longer than it takes to be read back. */
 static cadre_status put_real(const reader *r, const char *key, const char *setting) {
     json_t *value = json_object_get(r->root, key);
+    double back;
     if (!value || json_is_null(value)) return CADRE_OK;
     CADRE_CHECK(json_is_number(value), CADRE_EDATA, "%s: \"%s\" takes a number", r->label, key);
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    if (text && !(cadre_parse_f64(text, &back) && back == json_number_value(value))) {
+        free(text);
+        text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
+    }
     CADRE_CHECK(text, CADRE_ERESOURCE, "no memory for reading %s", r->label);
     cadre_status st = cadre_settings_put(r->set, setting, text, CADRE_FROM_FILE, r->label);
     free(text);
@@ -132,5 +137,49 @@ cadre_status cadre_model_config_read(cadre_settings *set, const char *json, size
     const reader r = {set, root, label};
     cadre_status st = read_root(&r);
     json_decref(root);
+    return st;
+}
+
+/* ---- as derived values ---- */
+
+static bool same_value(const char *a, const char *b) {
+    double x, y;
+    bool p, q;
+    if (cadre_parse_f64(a, &x) && cadre_parse_f64(b, &y)) return x == y;
+    if (cadre_parse_bool(a, &p) && cadre_parse_bool(b, &q)) return p == q;
+    return strcmp(a, b) == 0;
+}
+
+/* One value that config.json decides; a start that drops out otherwise is the same model. */
+static cadre_status apply_one(cadre_settings *set, const char *name, const char *theirs,
+                              const char *label) {
+    bool free = strcmp(name, "model.dropout") == 0;
+    CADRE_CHECK(free || !cadre_settings_given(set, name) ||
+                    same_value(cadre_settings_get(set, name), theirs),
+                CADRE_EUSAGE,
+                "%s=%s is given, but the weights of model.from have %s (%s); leave it out", name,
+                cadre_settings_get(set, name), theirs, label);
+    return cadre_settings_derive(set, name, "%s", theirs);
+}
+
+static cadre_status apply_all(cadre_settings *set, cadre_settings *theirs, const char *label) {
+    static const char *const decided[] = {"model.kind",      "model.layers",  "model.heads",
+                                          "model.head_dim",  "model.width",   "model.vocab",
+                                          "model.ffn_width", "model.context", "model.dropout",
+                                          "model.tied",      "model.norm_eps"};
+    CADRE_TRY(cadre_model_resolve(theirs));
+    for (int i = 0; i < CADRE_COUNT(decided); i++)
+        CADRE_TRY(apply_one(set, decided[i], cadre_settings_get(theirs, decided[i]), label));
+    return CADRE_OK;
+}
+
+cadre_status cadre_model_apply_config(cadre_settings *set, const char *json, size_t bytes,
+                                      const char *label) {
+    static const cadre_setting_table *const tables[] = {&cadre_model_settings};
+    cadre_settings *theirs = NULL;
+    CADRE_TRY(cadre_settings_make(&theirs, tables, 1));
+    cadre_status st = cadre_model_config_read(theirs, json, bytes, label);
+    if (!st) st = apply_all(set, theirs, label);
+    cadre_settings_close(&theirs);
     return st;
 }

@@ -48,6 +48,11 @@ cadre_status cadre_model_config_json(const cadre_model *m, cadre_text *to);
 /* Reads a config.json into model.* settings (source: file). Unknown model_type is CADRE_EDATA. */
 cadre_status cadre_model_config_read(cadre_settings *set, const char *json, size_t bytes,
                                      const char *label);
+/* The same as derived values of `set`, for weights that are given (model.from). What is given
+ * there, or by a preset, has to agree: CADRE_EUSAGE naming both. model.dropout is free, its value
+ * in config.json the default. */
+cadre_status cadre_model_apply_config(cadre_settings *set, const char *json, size_t bytes,
+                                      const char *label);
 
 /* The known kinds, one row each (nn/kinds.c); --help and tests walk it. */
 typedef struct cadre_model_kind {

@@ -63,6 +63,7 @@ cadre_status cadre_model_apply_preset(cadre_settings *set) {
     const char *kind = cadre_settings_get(set, "model.kind");
     if (!cadre_settings_given(set, "model.preset")) {
         if (!kind || strcmp(kind, "gpt2") != 0) return CADRE_OK;
+        if (cadre_settings_given(set, "model.from")) return CADRE_OK; /* its config.json says */
         CADRE_TRY(cadre_settings_derive(set, "model.preset", "gpt2-char"));
     }
     const char *name = cadre_settings_get(set, "model.preset");

@@ -124,8 +124,8 @@ static const cadre_setting rows[] = {
     {.name = "model.from",
      .type = CADRE_SET_TEXT,
      .offset = AT(from),
-     .help = "weights to start from: a checkpoint or a Hugging Face folder",
-     .later = "starting from given weights is not built yet; leave it out"},
+     .help = "weights to start from: a checkpoint, a run folder or a Hugging Face folder, whose "
+             "config.json then gives the model's sizes"},
 };
 
 const cadre_setting_table cadre_model_settings = {

@@ -21,15 +21,29 @@ cadre_status cadre_check_model_kind(const cadre_config *c) {
     return CADRE_OK;
 }
 
-static cadre_status check_tokens(const cadre_run *run, int64_t vocab_given) {
+static cadre_status check_tokens(const cadre_run *run) {
+    int64_t vocab = run->cfg.model.vocab;
     const cadre_run_of_tokens *parts[] = {cadre_corpus_train(run->corpus),
                                           cadre_corpus_valid(run->corpus)};
     for (int i = 0; i < CADRE_COUNT(parts); i++)
-        CADRE_CHECK(parts[i]->count == 0 || parts[i]->largest < vocab_given, CADRE_EDATA,
-                    "the %s data have token %" PRId32 ", out of range of model.vocab=%" PRId64
-                    "; give model.vocab=%" PRId64 " or leave it out",
-                    i ? "validation" : "training", parts[i]->largest, vocab_given,
-                    cadre_corpus_vocab(run->corpus));
+        CADRE_CHECK(parts[i]->count == 0 || parts[i]->largest < vocab, CADRE_EDATA,
+                    "the %s data have token %" PRId32 ", out of range of model.vocab=%" PRId64 "%s",
+                    i ? "validation" : "training", parts[i]->largest, vocab,
+                    run->cfg.model.from ? ", which the weights of model.from have"
+                                        : "; give a larger one or leave it out");
+    return CADRE_OK;
+}
+
+/* Characters of another text have other numbers; weights would be trained on as if they were the
+ * same. */
+static cadre_status check_characters(const cadre_run *run) {
+    const cadre_tokenizer *t = cadre_corpus_tokenizer(run->corpus);
+    CADRE_CHECK(!t || strcmp(cadre_tokenizer_kind(t), "char") != 0 ||
+                    cadre_tokenizer_vocab(t) == run->cfg.model.vocab,
+                CADRE_EUSAGE,
+                "the data have %" PRId64 " characters, the weights of model.from a vocabulary of "
+                "%" PRId64 "; give the tokenizer that they were trained with (data.tokenizer)",
+                cadre_tokenizer_vocab(t), run->cfg.model.vocab);
     return CADRE_OK;
 }
 
@@ -47,8 +61,9 @@ static cadre_status open_data(cadre_run *run) {
     CADRE_TRY(cadre_config_fill(run->set, &run->cfg));
     CADRE_TRY(cadre_check_model_kind(&run->cfg));
     CADRE_TRY(cadre_corpus_open(&run->corpus, &run->cfg.data));
-    if (cadre_settings_given(run->set, "model.vocab"))
-        CADRE_TRY(check_tokens(run, run->cfg.model.vocab));
+    if (run->cfg.model.from) CADRE_TRY(check_characters(run));
+    if (run->cfg.model.from || cadre_settings_given(run->set, "model.vocab"))
+        CADRE_TRY(check_tokens(run));
     CADRE_TRY(cadre_sampler_plan(&run->sampler, (uint64_t)run->cfg.train.seed,
                                  cadre_corpus_train(run->corpus)->count, run->cfg.train.context,
                                  run->cfg.data.shuffle));
@@ -144,7 +159,15 @@ static void look_for_best(cadre_run *run) {
     cadre_names_free(&names, count);
 }
 
+static cadre_status start_from(cadre_run *run, const char *path) {
+    char folder[CADRE_PATH] = "";
+    CADRE_TRY(cadre_state_start(run->world, run->parallel, run->model, path, folder));
+    cadre_log(CADRE_LOG_INFO, "starting from the weights of %s", folder);
+    return CADRE_OK;
+}
+
 static cadre_status open_parameters(cadre_run *run) {
+    if (!run->from[0] && run->cfg.model.from) return start_from(run, run->cfg.model.from);
     if (!run->from[0]) return cadre_parallel_draw(run->parallel);
     CADRE_TRY(cadre_state_load(run->world, run->parallel, run->model, run->from,
                                cadre_corpus_hash(run->corpus), &run->step, &run->samples,

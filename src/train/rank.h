@@ -38,6 +38,10 @@ typedef struct cadre_state_head {
 cadre_status cadre_state_save(cadre_comm *world, cadre_parallel *p, const cadre_model *model,
                               const char *folder, const cadre_state_head *head,
                               char ret_path[CADRE_PATH]);
+/* Collective. Every rank reads the weights that `path` (model.from) means, and nothing else;
+ * `ret_folder` is where they lay. */
+cadre_status cadre_state_start(cadre_comm *world, cadre_parallel *p, const cadre_model *model,
+                               const char *path, char ret_folder[CADRE_PATH]);
 /* Every rank reads values and optimizer state; `data_hash` 0: not compared. */
 cadre_status cadre_state_load(cadre_comm *world, cadre_parallel *p, const cadre_model *model,
                               const char *path, uint64_t data_hash, int64_t *ret_step,

@@ -12,7 +12,10 @@
 #include "base/cpus.h"
 #include "base/file.h"
 #include "base/status.h"
+#include "checkpoint/weights.h"
 #include "data/sampler.h"
+#include "data/tokenizer.h"
+#include "nn/model.h"
 #include "optim/optim.h"
 
 static cadre_status check_device(const cadre_config *c) {
@@ -161,6 +164,45 @@ static cadre_status resolve_data(cadre_settings *set, const cadre_config *c) {
     return cadre_settings_derive(set, "run.name", "%s", stem);
 }
 
+/* ---- weights to start from ---- */
+
+/* Where config.json and tokenizer lie: with the weights, or, once these are gone, in the run's own
+ * newest checkpoint, which is all that a run that goes on needs. */
+static cadre_status find_start(const cadre_settings *set, const char *from,
+                               char ret_folder[CADRE_PATH]) {
+    char home[CADRE_PATH];
+    const char *resume = cadre_settings_get(set, "checkpoint.resume");
+    cadre_status st = cadre_weights_find(from, false, ret_folder, NULL, NULL);
+    if (!st || cadre_path_is_folder(from) || strcmp(resume, "never") == 0) return st;
+    cadre_error missing;
+    cadre_error_save(&missing);
+    cadre_join(home, sizeof home, cadre_settings_get(set, "run.dir"),
+               cadre_settings_get(set, "run.name"));
+    if (strcmp(resume, "auto") != 0) snprintf(home, sizeof home, "%s", resume);
+    st = cadre_weights_find(home, false, ret_folder, NULL, NULL);
+    return st ? cadre_error_restore(&missing) : CADRE_OK;
+}
+
+static cadre_status apply_config(cadre_settings *set, const char *folder) {
+    char path[CADRE_PATH];
+    cadre_map map;
+    CADRE_TRY(cadre_map_open(&map, cadre_join(path, sizeof path, folder, "config.json")));
+    cadre_status st = cadre_model_apply_config(set, (const char *)map.data, map.bytes, path);
+    cadre_map_close(&map);
+    return st;
+}
+
+/* model.from gives the model's sizes, and the tokenizer where none is given. */
+static cadre_status resolve_start(cadre_settings *set) {
+    char folder[CADRE_PATH];
+    const char *from = cadre_settings_get(set, "model.from");
+    if (!from) return CADRE_OK;
+    CADRE_TRY(find_start(set, from, folder));
+    CADRE_TRY(apply_config(set, folder));
+    if (!cadre_tokenizer_is_in(folder)) return CADRE_OK;
+    return cadre_settings_derive(set, "data.tokenizer", "%s", folder);
+}
+
 static cadre_status resolve_buckets(cadre_settings *set, const cadre_config *c) {
     int64_t first = c->parallel.bucket_bytes < 1 << 20 ? c->parallel.bucket_bytes : 1 << 20;
     return cadre_settings_derive(set, "parallel.first_bucket_bytes", "%" PRId64, first);
@@ -190,6 +232,9 @@ cadre_status cadre_settings_resolve(cadre_settings *set, const cadre_facts *fact
     CADRE_TRY(cadre_model_apply_preset(set));
     CADRE_TRY(cadre_settings_check_kinds(set));
     if (f->vocab > 0) CADRE_TRY(cadre_settings_derive(set, "model.vocab", "%" PRId64, f->vocab));
+    CADRE_TRY(cadre_config_fill(set, &c));
+    CADRE_TRY(resolve_data(set, &c));
+    CADRE_TRY(resolve_start(set));
     CADRE_TRY(cadre_model_resolve(set));
     CADRE_TRY(cadre_config_fill(set, &c));
     CADRE_TRY(check_device(&c));
@@ -197,7 +242,6 @@ cadre_status cadre_settings_resolve(cadre_settings *set, const cadre_facts *fact
     CADRE_TRY(resolve_ranks(set, &c, f, &world, &dp));
     CADRE_TRY(resolve_batch(set, &c, dp, &batch));
     CADRE_TRY(resolve_steps(set, &c, f->samples_per_epoch, batch));
-    CADRE_TRY(resolve_data(set, &c));
     CADRE_TRY(resolve_buckets(set, &c));
     return resolve_threads(set, local_ranks(f, world));
 }
@@ -207,6 +251,10 @@ cadre_status cadre_settings_resolve_trainer(cadre_settings *set, const cadre_fac
     int world = 0, dp = 0;
     CADRE_TRY(cadre_settings_restore(set));
     CADRE_TRY(cadre_config_fill(set, &c));
+    CADRE_CHECK(!c.model.from, CADRE_EUSAGE,
+                "model.from=%s: a trainer starts from drawn weights; `cadre train` and "
+                "cadre_train_file start from given ones",
+                c.model.from);
     CADRE_TRY(check_device(&c));
     CADRE_TRY(resolve_ranks(set, &c, facts, &world, &dp));
     CADRE_TRY(cadre_optim_resolve(set, c.train.steps, c.train.batch));

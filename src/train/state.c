@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "checkpoint/weights.h"
 #include "train/run_private.h"
 
 /* Pieces and the names of optimizer state, which checkpoints keep as "adamw.m/NAME". */
@@ -153,5 +154,32 @@ cadre_status cadre_state_load(cadre_comm *world, cadre_parallel *p, const cadre_
     }
     list_close(&l);
     cadre_checkpoint_close(&c);
+    return st;
+}
+
+/* ---- weights alone, from elsewhere ---- */
+
+static cadre_status start_from(const cadre_weights *w, cadre_parallel *p, const cadre_model *model,
+                               piece_list *l) {
+    CADRE_TRY(list_open(l, model));
+    for (int i = 0; i < cadre_model_param_count(model); i++) {
+        const cadre_parameter *param = cadre_model_param(model, i);
+        add_piece(l, param, param->name, cadre_parallel_value(p, i), true);
+    }
+    return cadre_weights_read(w, l->at, l->count);
+}
+
+cadre_status cadre_state_start(cadre_comm *world, cadre_parallel *p, const cadre_model *model,
+                               const char *path, char ret_folder[CADRE_PATH]) {
+    cadre_weights *w = NULL;
+    piece_list l = {0};
+    /* One rank looks at every sum and says which folder it is; all read the same files. */
+    if (cadre_comm_rank(world) == 0)
+        CADRE_TRY(cadre_weights_find(path, true, ret_folder, NULL, NULL));
+    CADRE_TRY(cadre_broadcast(world, ret_folder, CADRE_PATH, CADRE_U8, 0, "weights", NULL));
+    CADRE_TRY(cadre_weights_open(&w, ret_folder));
+    cadre_status st = start_from(w, p, model, &l);
+    list_close(&l);
+    cadre_weights_close(&w);
     return st;
 }

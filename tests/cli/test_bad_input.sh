@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Bad input: each with one sentence and the exit code of its class, and nothing left behind.
+golden=$(cd "$(dirname "$0")/../golden" && pwd)
 . "$(dirname "$0")/lib.sh"
 
 train() { file=$1; shift; "$CADRE" train --data.train="$file" $small --train.steps=2 --ranks 2 "$@"; }
@@ -30,6 +31,22 @@ refused "packing invalid UTF-8 with char" 3 'invalid.txt.*67' "$CADRE" data pack
 refused "packing into a folder that is not there" 6 'no/x.bin' "$CADRE" data pack --tokenizer byte --out no/x.bin text.txt
 [ ! -e x.bin ] && [ ! -e x.tokenizer.json ] && pass "no tokens are left of a packing that failed" || failure "files are left: $(ls)"
 refused "showing text as tokens" 3 'is no token file' "$CADRE" data show text.txt
+refused "weights that are not there" 3 'none' train text.txt --model.from=none --data.tokenizer=byte
+refused "weights in a folder of something else" 3 'holds no checkpoint' "$CADRE" plan --model.from=.
+refused "weights of other characters" 2 'characters, the weights of model.from' "$CADRE" train --data.train=text.txt --model.from="$golden/hf_gpt2"
+refused "tokens that the weights do not know" 3 'out of range of model.vocab=13' "$CADRE" train --data.train=tokens.bin --model.from="$golden/hf_gpt2"
+refused "weights of another width" 2 'model.width=64 is given, but .* have 8' "$CADRE" plan --model.from="$golden/hf_gpt2" --model.width=64
+refused "weights of another preset" 2 'model.layers=12' "$CADRE" plan --model.from="$golden/hf_gpt2" --model.preset=gpt2
+cp -r "$golden/hf_gpt2" bent && sed 's/"n_embd": 8/"n_embd": 16/' "$golden/hf_gpt2/config.json" >bent/config.json
+refused "weights of another shape than their config" 3 "bent/model.safetensors: tensor 'transformer.wte.weight' has shape" "$CADRE" eval bent --data.valid="$golden/hf_gpt2.bin"
+sed 's/"n_layer": 2/"n_layer": 3/' "$golden/hf_gpt2/config.json" >bent/config.json
+refused "weights with a layer missing" 3 "bent has no tensor 'transformer.h.2" "$CADRE" generate bent
+sed 's/"n_layer": 2/"n_layer": 1/' "$golden/hf_gpt2/config.json" >bent/config.json
+refused "weights with a layer too many" 3 "'transformer.h.1[^']*' belongs to no part" "$CADRE" eval bent --data.valid="$golden/hf_gpt2.bin"
+head -c 5000 "$golden/hf_gpt2/model.safetensors" >bent/model.safetensors
+refused "weights cut short" 3 'bent/model.safetensors.*truncated' "$CADRE" generate bent
+rm bent/model.safetensors
+refused "no weights" 3 'neither model.safetensors nor' "$CADRE" generate bent
 refused "learning rate to be given" 2 'optim.lr' train text.txt --optim.kind=sgd
 refused "a model that is not built" 2 'llama' train text.txt --model.kind=llama
 [ ! -d runs/missing ] && [ ! -d runs/empty ] && [ ! -d runs/invalid ] && pass "no folder is left of a run that never began" ||

@@ -127,8 +127,46 @@ static void refusals(void **state) {
         cadre_settings_close(&set);
     }
     cadre_settings *set = SETTINGS("model.layers", "2");
-    FAILS(cadre_settings_set(set, "model.from", "gpt2/"), CADRE_EUSAGE, "not built yet");
     FAILS(cadre_settings_set(set, "model.dropout", "1"), CADRE_EUSAGE, "model.dropout");
+    cadre_settings_close(&set);
+}
+
+/* Weights that are given decide the sizes: unset ones are derived, given ones have to agree. */
+static void given_weights_decide_the_sizes(void **state) {
+    (void)state;
+    static const char json[] = "{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, "
+                               "\"n_embd\": 8, \"vocab_size\": 13, "
+                               "\"n_positions\": 32, \"n_inner\": null, \"resid_pdrop\": 0.1, "
+                               "\"tie_word_embeddings\": false}";
+    static const char *const want[][2] = {{"model.layers", "3"},   {"model.heads", "2"},
+                                          {"model.width", "8"},    {"model.vocab", "13"},
+                                          {"model.context", "32"}, {"model.ffn_width", "32"},
+                                          {"model.head_dim", "4"}, {"model.dropout", "0.1"},
+                                          {"model.tied", "false"}, {"model.kind", "gpt2"}};
+    static const char *const against[][2] = {{"model.layers", "4"},     {"model.width", "16"},
+                                             {"model.ffn_width", "16"}, {"model.tied", "true"},
+                                             {"model.kind", "mlp"},     {"model.norm_eps", "1e-6"},
+                                             {"model.vocab", "14"},     {"model.context", "16"},
+                                             {"model.head_dim", "8"},   {"model.preset", "gpt2"}};
+    for (int i = 0; i < CADRE_COUNT(against); i++) {
+        cadre_settings *set = SETTINGS(against[i][0], against[i][1]);
+        cadre_status st = cadre_model_apply_preset(set);
+        if (!st) st = cadre_model_apply_config(set, json, sizeof json - 1, "DIR/config.json");
+        FAILS(st, CADRE_EUSAGE, "given, but the weights of model.from have");
+        assert_non_null(strstr(cadre_error_text(), "DIR/config.json"));
+        cadre_settings_close(&set);
+    }
+    cadre_settings *set = SETTINGS("model.from", "DIR", "model.layers", "3", "model.tied", "no",
+                                   "model.norm_eps", "0.00001");
+    OK(cadre_model_apply_preset(set));
+    OK(cadre_model_apply_config(set, json, sizeof json - 1, "DIR/config.json"));
+    for (int i = 0; i < CADRE_COUNT(want); i++)
+        if (strcmp(want[i][0], "model.tied") != 0)
+            assert_string_equal(cadre_settings_get(set, want[i][0]), want[i][1]);
+    assert_null(cadre_settings_get(set, "model.preset"));
+    OK(cadre_settings_set(set, "model.dropout", "0"));
+    OK(cadre_model_apply_config(set, json, sizeof json - 1, "DIR/config.json"));
+    assert_string_equal(cadre_settings_get(set, "model.dropout"), "0");
     cadre_settings_close(&set);
 }
 
@@ -329,6 +367,7 @@ int main(void) {
         cmocka_unit_test(names_of_gpt2),
         cmocka_unit_test(names_of_mlp),
         cmocka_unit_test(refusals),
+        cmocka_unit_test(given_weights_decide_the_sizes),
         cmocka_unit_test(every_kind_has_its_row),
         cmocka_unit_test(resolving),
         cmocka_unit_test(config_goes_round),

@@ -248,7 +248,7 @@ static void later(void **state) {
         {"train.canonical", "true"},  {"train.recompute", "block"}, {"train.memory_limit", "1GiB"},
         {"parallel.zero", "1"},       {"parallel.tp", "2"},
         {"parallel.pp", "2"},         {"parallel.cp", "2"},         {"parallel.sequence", "true"},
-        {"checkpoint.async", "true"}, {"model.from", "gpt2"},
+        {"checkpoint.async", "true"},
     };
     cadre_settings *set = NULL;
     OK(cadre_settings_open(&set, NULL));
