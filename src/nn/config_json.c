@@ -12,6 +12,17 @@
 
 /* ---- writing ---- */
 
+/* transformers would take GPT-2's own tokenizer, and its end of text, which a small vocabulary has
+ * not; the class named takes tokenizer.json as it is. */
+static void add_tokenizer(json_t *root, int64_t vocab) {
+    enum { END_OF_TEXT = 50256 };
+    if (!root) return;
+    json_object_set_new(root, "tokenizer_class", json_string("PreTrainedTokenizerFast"));
+    if (vocab > END_OF_TEXT) return;
+    json_object_set_new(root, "bos_token_id", json_null());
+    json_object_set_new(root, "eos_token_id", json_null());
+}
+
 static json_t *gpt2_json(const cadre_model_cfg *c) {
     return json_pack(
         "{s:[s], s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:f, s:f, s:f, s:b, s:s}",
@@ -30,6 +41,7 @@ cadre_status cadre_model_config_json(const cadre_model *m, cadre_text *to) {
                 "config.json is written for the known language models, not for %s",
                 c ? cadre_model_kinds[c->kind].name : "an own chain of blocks");
     json_t *root = gpt2_json(c);
+    add_tokenizer(root, c->vocab);
     char *text = root ? json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15)) : NULL;
     json_decref(root);
     CADRE_CHECK(text, CADRE_ERESOURCE, "no memory for config.json");

@@ -8,6 +8,7 @@ hf_gpt2_sharded/    the same weights in files of at most 4 KB with model.safeten
 hf_gpt2_untied/     a model without its own prefix "transformer.", in f16, with a head of its own
 hf_gpt2.bin         33 tokens, uint16 without header
 hf_gpt2.txt         NAME LOSS: mean loss (nats) over windows of 8 inputs each, in float64
+hf_gpt2.safetensors NAME: their logits (4, 8, 13), float64
 
 Written once with transformers 5.24.0 and PyTorch 2.15.0.
 """
@@ -39,7 +40,7 @@ def loss_of(model, tokens):
     y = tokens[1:].view(WINDOWS, CONTEXT)
     with torch.no_grad():
         logits = model(x).logits
-    return torch.nn.functional.cross_entropy(logits.view(-1, VOCAB), y.reshape(-1)).item()
+    return torch.nn.functional.cross_entropy(logits.view(-1, VOCAB), y.reshape(-1)).item(), logits
 
 
 def save(model, folder, **how):
@@ -61,9 +62,12 @@ def main(root):
     weights["h.0.attn.bias"] = torch.ones(1, 1, CONTEXT, CONTEXT).tril().bool()
     weights["h.0.attn.masked_bias"] = torch.tensor(-1e4)
     save_file(weights, file, {"format": "pt"})
+    logits = {}
     with open(root / "hf_gpt2.txt", "w") as out:
         for name, model in ("hf_gpt2", tied), ("hf_gpt2_sharded", tied), ("hf_gpt2_untied", untied):
-            print(name, repr(loss_of(model, tokens)), file=out)
+            loss, logits[name] = loss_of(model, tokens)
+            print(name, repr(loss), file=out)
+    save_file({name: x.clone() for name, x in logits.items()}, root / "hf_gpt2.safetensors")
 
 
 main(pathlib.Path(sys.argv[1]))

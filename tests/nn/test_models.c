@@ -207,6 +207,8 @@ static void config_goes_round(void **state) {
     assert_non_null(strstr(json.at, "\"layer_norm_epsilon\": 1e-6"));
     assert_non_null(strstr(json.at, "\"resid_pdrop\": 0.1"));
     assert_non_null(strstr(json.at, "\"activation_function\": \"gelu_new\""));
+    assert_non_null(strstr(json.at, "\"tokenizer_class\": \"PreTrainedTokenizerFast\""));
+    assert_null(strstr(json.at, "eos_token_id")); /* GPT-2's vocabulary has its end of text */
     cadre_settings *set = SETTINGS(NULL);
     OK(cadre_model_config_read(set, json.at, json.length, "config.json"));
     m = open_model(set);

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Logits of models that transformers wrote (tests/golden/hf_gpt2.py) against PyTorch's in float64,
+ * to 1e-5 of the largest. With FOLDER TOKENS OUT the same program writes the logits of windows of
+ * context tokens, f32 raw, for bench/peers/transformers_check.py; TOKENS is uint16 raw.
+ */
+#include "support/check.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "checkpoint/weights.h"
+#include "nn/model.h"
+#include "support/golden.h"
+#include "tape/plain_store.h"
+#include "train/settings.h"
+
+/* A model that can be run forwards, and its logits of the last pass. */
+typedef struct rig {
+    cadre_settings *set;
+    cadre_model *model;
+    cadre_plain_store *store;
+    cadre_pool *pool;
+    cadre_queue *queue;
+    cadre_tape *tape;
+    int32_t *tokens;
+    const cadre_tensor *logits;
+} rig;
+
+static cadre_status open_model(rig *r, const char *folder) {
+    char path[CADRE_PATH];
+    cadre_map map;
+    const cadre_facts facts = {.world = 1, .local_size = 1};
+    CADRE_TRY(cadre_map_open(&map, cadre_join(path, sizeof path, folder, "config.json")));
+    cadre_status st = cadre_settings_open(&r->set, NULL);
+    if (!st) st = cadre_model_config_read(r->set, (const char *)map.data, map.bytes, path);
+    if (!st) st = cadre_settings_resolve(r->set, &facts);
+    if (!st) st = cadre_model_open(&r->model, r->set);
+    cadre_map_close(&map);
+    return st;
+}
+
+static cadre_status read_weights(rig *r, const char *folder) {
+    static const cadre_parameter *params[4096];
+    static cadre_piece pieces[4096];
+    cadre_weights *weights = NULL;
+    int count = cadre_model_param_count(r->model);
+    CADRE_CHECK(count <= CADRE_COUNT(params), CADRE_EUSAGE, "%d parameters", count);
+    for (int i = 0; i < count; i++) params[i] = cadre_model_param(r->model, i);
+    CADRE_TRY(cadre_plain_store_open(&r->store, params, count, false));
+    for (int i = 0; i < count; i++)
+        pieces[i] = (cadre_piece){.name = params[i]->name,
+                                  .dtype = CADRE_F32,
+                                  .dims = params[i]->dims,
+                                  .count = cadre_dims_count(&params[i]->dims),
+                                  .data = cadre_plain_store_value(r->store, i),
+                                  .weights = true};
+    CADRE_TRY(cadre_weights_open(&weights, folder));
+    cadre_status st = cadre_weights_read(weights, pieces, count);
+    cadre_weights_close(&weights);
+    return st;
+}
+
+/* Whole windows of `context` tokens; NULL for the model's. */
+static cadre_status run(rig *r, const char *folder, const char *file) {
+    cadre_map map;
+    CADRE_TRY(open_model(r, folder));
+    CADRE_TRY(read_weights(r, folder));
+    CADRE_TRY(cadre_pool_open(&r->pool, 1, NULL, cadre_kernel_thread_start));
+    CADRE_TRY(cadre_queue_open(&r->queue, "cpu", r->pool));
+    CADRE_TRY(cadre_tape_open(&r->tape, r->queue, cadre_plain_store_view(r->store), CADRE_F32));
+    CADRE_TRY(cadre_map_open(&map, file));
+    int64_t context = cadre_model_context(r->model), rows = (int64_t)map.bytes / 2 / context;
+    cadre_status st =
+        cadre_alloc_array(&r->tokens, CADRE_MEM_OTHER, rows * context, sizeof *r->tokens);
+    for (int64_t i = 0; !st && i < rows * context; i++)
+        r->tokens[i] = ((const uint16_t *)map.data)[i];
+    cadre_map_close(&map);
+    CADRE_TRY(st);
+    int64_t samples[64] = {0};
+    cadre_pass pass;
+    memset(&pass, 0, sizeof pass);
+    pass.no_labels = true;
+    pass.key.samples = samples;
+    pass.key.sample_count = (int)rows;
+    pass.inputs = 1;
+    pass.input[0].name = "inputs";
+    pass.input[0].tensor = (cadre_tensor){
+        .dtype = CADRE_I32, .dims = cadre_dims2(rows, context), .data = r->tokens, .id = -1};
+    CADRE_CHECK(rows <= CADRE_COUNT(samples), CADRE_EUSAGE, "at most 64 windows");
+    CADRE_TRY(cadre_tape_begin(r->tape, &pass));
+    r->logits = cadre_model_forward(r->model, r->tape);
+    return cadre_tape_status(r->tape);
+}
+
+static void close_rig(rig *r) {
+    cadre_free(&r->tokens);
+    cadre_tape_close(&r->tape);
+    cadre_queue_close(&r->queue);
+    cadre_pool_close(&r->pool);
+    cadre_plain_store_close(&r->store);
+    cadre_model_close(&r->model);
+    cadre_settings_close(&r->set);
+}
+
+static void logits_are_those_of_pytorch(void **state) {
+    (void)state;
+    static const char *const names[] = {"hf_gpt2", "hf_gpt2_sharded", "hf_gpt2_untied"};
+    golden_file *golden = golden_open("hf_gpt2.safetensors");
+    for (int i = 0; i < CADRE_COUNT(names); i++) {
+        rig r = {0};
+        char folder[CADRE_PATH];
+        int64_t n;
+        double most = 0, gap = 0;
+        const double *want = golden_f64(golden, &n, "%s", names[i]);
+        snprintf(folder, sizeof folder, CADRE_SOURCE_DIR "/tests/golden/%s", names[i]);
+        OK(run(&r, folder, CADRE_SOURCE_DIR "/tests/golden/hf_gpt2.bin"));
+        assert_int_equal(cadre_count(r.logits), n);
+        for (int64_t k = 0; k < n; k++) {
+            most = fmax(most, fabs(want[k]));
+            gap = fmax(gap, fabs(want[k] - ((const float *)r.logits->data)[k]));
+        }
+        if (!(gap <= 1e-5 * most))
+            fail_msg("%s: a logit is off by %.3g of %.3g", names[i], gap, most);
+        close_rig(&r);
+    }
+    golden_close(&golden);
+    assert_int_equal(cadre_live_bytes(), 0);
+}
+
+static int dump(char **words) {
+    rig r = {0};
+    cadre_status st = run(&r, words[0], words[1]);
+    if (!st)
+        st = cadre_file_replace(words[2], r.logits->data,
+                                (size_t)cadre_count(r.logits) * sizeof(float));
+    if (st) fprintf(stderr, "%s\n", cadre_error_text());
+    close_rig(&r);
+    return cadre_exit_code(st);
+}
+
+int main(int argc, char **argv) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(logits_are_those_of_pytorch)};
+    if (argc == 4) return dump(argv + 1);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
