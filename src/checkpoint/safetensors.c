@@ -258,8 +258,8 @@ cadre_status cadre_safetensors_numbers(const cadre_safetensors *f, const cadre_s
     CADRE_CHECK(half || s->dtype == CADRE_F32 || s->dtype == CADRE_F64 || s->dtype == CADRE_BF16,
                 CADRE_EDATA, "tensor '%s' is %s; weights are F32, F64, F16 or BF16", s->name,
                 s->format);
-    CADRE_CHECK(to == CADRE_F32 || to == CADRE_F64, CADRE_EINTERNAL, "numbers of tensor '%s' as %s",
-                s->name, cadre_dtype_name(to));
+    CADRE_CHECK(cadre_is_real(to), CADRE_EINTERNAL, "numbers of tensor '%s' as %s", s->name,
+                cadre_dtype_name(to));
     if (s->dtype == to) {
         if (count) memcpy(ret, at, (size_t)(count * size));
         return CADRE_OK;
@@ -267,6 +267,8 @@ cadre_status cadre_safetensors_numbers(const cadre_safetensors *f, const cadre_s
     for (int64_t i = 0; i < count; i++)
         if (to == CADRE_F32)
             ((float *)ret)[i] = (float)number(s, at + i * size);
+        else if (to == CADRE_BF16)
+            ((uint16_t *)ret)[i] = cadre_f64_to_bf16(number(s, at + i * size));
         else
             ((double *)ret)[i] = number(s, at + i * size);
     return CADRE_OK;

@@ -30,8 +30,8 @@ const cadre_stored *cadre_safetensors_at(const cadre_safetensors *f, int i);
 const cadre_stored *cadre_safetensors_find(const cadre_safetensors *f,
                                            const char *name); /* NULL when absent */
 const void *cadre_safetensors_data(const cadre_safetensors *f, const cadre_stored *tensor);
-/* Elements [first, first + count) as CADRE_F32 or CADRE_F64 numbers, out of F16, BF16, F32 or F64;
- * other formats are CADRE_EDATA. From F64 to f32 it rounds to nearest, all else is exact. */
+/* Elements [first, first + count) as CADRE_F32, CADRE_F64 or CADRE_BF16 numbers, out of F16, BF16,
+ * F32 or F64, rounded once where `to` is narrower; other formats are CADRE_EDATA. */
 cadre_status cadre_safetensors_numbers(const cadre_safetensors *f, const cadre_stored *tensor,
                                        int64_t first, int64_t count, cadre_dtype to, void *ret);
 void cadre_safetensors_close(cadre_safetensors **f);

@@ -18,7 +18,7 @@ cadre_status cadre_weights_find(const char *path, bool deep, char ret_folder[CAD
 
 /* Local. A folder that was found. Headers are hostile input; an index names files of the folder. */
 cadre_status cadre_weights_open(cadre_weights **ret_weights, const char *folder);
-/* Fills the pieces (CADRE_F32 or CADRE_F64) from tensors of their names, with or without the prefix
+/* Fills the pieces (f32, f64 or bf16) from tensors of their names, with or without the prefix
  * "transformer.", of any floating-point format. Together the pieces are the whole model:
  * CADRE_EDATA naming folder and tensor when one is missing, has another shape, or belongs to none
  * of them. Left aside are attention's masks (attn.bias, attn.masked_bias), and a lm_head.weight

@@ -162,11 +162,11 @@ cadre_status cadre_state_load(cadre_comm *world, cadre_parallel *p, const cadre_
 static cadre_status start_from(const cadre_weights *w, cadre_parallel *p, const cadre_model *model,
                                piece_list *l) {
     CADRE_TRY(list_open(l, model));
-    for (int i = 0; i < cadre_model_param_count(model); i++) {
-        const cadre_parameter *param = cadre_model_param(model, i);
-        add_piece(l, param, param->name, cadre_parallel_value(p, i), true);
-    }
-    return cadre_weights_read(w, l->at, l->count);
+    for (int i = 0; i < cadre_model_param_count(model); i++)
+        add_weights(l, p, cadre_model_param(model, i));
+    CADRE_TRY(cadre_weights_read(w, l->at, l->count));
+    cadre_parallel_settle(p);
+    return CADRE_OK;
 }
 
 cadre_status cadre_state_start(cadre_comm *world, cadre_parallel *p, const cadre_model *model,

@@ -128,6 +128,10 @@ static void formats_widen(void **state) {
                           piece("d", 2, CADRE_F64, wide_d)};
     OK(read_pieces(folder, wide, 4));
     assert_true(wide_h[11] == 0.333251953125 && wide_d[0] == 0.1 && wide_d[1] == 1e300);
+    uint16_t rounded[2];
+    wide[2] = piece("f", 2, CADRE_BF16, rounded);
+    OK(read_pieces(folder, wide, 4));
+    assert_true(rounded[0] == 0x3DCD && rounded[1] == 0xC040);
     wide[0].first = 2; /* a part of a tensor */
     wide[0].count = 2;
     OK(read_pieces(folder, wide, 4));

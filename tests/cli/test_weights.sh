@@ -32,6 +32,12 @@ for ranks in 1 2; do
     begin $ranks from$ranks >out 2>&1 || failure "starting on $ranks ranks: $(tail -n 1 out)"
     near "$ranks ranks: the loss of the start" "$(sed -n 's/.*"valid_loss": *\([0-9.]*\).*/\1/p' runs/from$ranks/metrics.jsonl | tail -n 1)" "$want"
 done
+begin 2 half --precision.compute=bf16 >out 2>&1 || failure "starting in bf16: $(tail -n 1 out)"
+if awk -v a="$(sed -n 's/.*"valid_loss": *\([0-9.]*\).*/\1/p' runs/half/metrics.jsonl | tail -n 1)" -v b="$want" 'BEGIN { exit !(a > 0.99 * b && a < 1.01 * b) }'; then
+    pass "in bf16 nearly"
+else
+    failure "in bf16: $(tail -n 2 runs/half/metrics.jsonl)"
+fi
 grep -q '^ *# *layers: 2' runs/from1/settings.yaml && pass "sizes are derived values" || failure "$(grep layers runs/from1/settings.yaml)"
 begin 1 short --train.context=4 >out 2>&1
 is "a context below the model's" $? 0
