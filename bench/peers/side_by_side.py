@@ -15,6 +15,7 @@ import platform
 import random
 import shlex
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -66,28 +67,44 @@ def pss_of(pid, must_say):
         return 0
 
 
+def end_group(p):
+    """Ends a program with its ranks: it took too long, or this program is to end."""
+    try:
+        os.killpg(p.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    p.wait()
+
+
 def run(words, must_say, sample):
     """Standard output of a program, and the largest Pss of one of its processes, if that is to be sampled."""
     peak, done = 0, threading.Event()
     with tempfile.TemporaryFile("w+") as errors:
-        with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True) as p:
-            alarm = threading.Timer(SECONDS_MOST, p.kill)
-            alarm.start()
+        p = subprocess.Popen(
+            words, stdout=subprocess.PIPE, stderr=errors, stdin=subprocess.DEVNULL, text=True, start_new_session=True
+        )
 
-            def look():
-                nonlocal peak
-                while not done.wait(SAMPLE_S):
-                    peak = max([peak] + [pss_of(pid, must_say) for pid in children_of(p.pid)])
+        def look():
+            nonlocal peak
+            while not done.wait(SAMPLE_S):
+                peak = max([peak] + [pss_of(pid, must_say) for pid in children_of(p.pid)])
 
-            watcher = threading.Thread(target=look)
-            if sample:
-                watcher.start()
-            out = p.stdout.read()
-            code = p.wait()
+        watcher = threading.Thread(target=look)
+        alarm = threading.Timer(SECONDS_MOST, end_group, [p])
+        alarm.start()
+        if sample:
+            watcher.start()
+        try:
+            out, _ = p.communicate()
+        except BaseException:
+            end_group(p)
+            raise
+        finally:
             alarm.cancel()
             done.set()
             if sample:
                 watcher.join()
+        code = p.returncode
         errors.seek(0)
         last = [line for line in errors.read().splitlines() if line.strip()][-1:] or ["nothing on standard error"]
     if code != 0:
@@ -373,6 +390,7 @@ def read_args():
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     args, said = read_args(), []
     here, version = who_is_here(args, said)
     found = measure(args, here, said, lambda line: print(line, file=sys.stderr, flush=True))
