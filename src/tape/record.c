@@ -90,7 +90,8 @@ static cadre_status check_in_place(const cadre_tape *t, const cadre_call *c) {
                 "%s would overwrite a tensor of the batch; it takes the result of an operation",
                 op->name);
     CADRE_CHECK(s->uses == 0 && !s->read_later, CADRE_EUSAGE,
-                "the input that %s replaces by its gradient is needed elsewhere too; nothing else may use it",
+                "the input that %s replaces by its gradient is needed elsewhere too; nothing else "
+                "may use it",
                 op->name);
     return CADRE_OK;
 }

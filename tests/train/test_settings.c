@@ -245,10 +245,9 @@ static void refused(void **state) {
 static void later(void **state) {
     (void)state;
     static const char *const rows[][2] = {
-        {"train.canonical", "true"},  {"train.recompute", "block"}, {"train.memory_limit", "1GiB"},
-        {"parallel.zero", "1"},       {"parallel.tp", "2"},
-        {"parallel.pp", "2"},         {"parallel.cp", "2"},         {"parallel.sequence", "true"},
-        {"checkpoint.async", "true"},
+        {"train.canonical", "true"}, {"train.recompute", "block"},  {"train.memory_limit", "1GiB"},
+        {"parallel.zero", "1"},      {"parallel.tp", "2"},          {"parallel.pp", "2"},
+        {"parallel.cp", "2"},        {"parallel.sequence", "true"}, {"checkpoint.async", "true"},
     };
     cadre_settings *set = NULL;
     OK(cadre_settings_open(&set, NULL));
