@@ -235,7 +235,7 @@ static cadre_status run_step(cadre_bench_runner *r, const cadre_bench_product *p
     cadre_dims w = p->in_out ? cadre_dims2(p->in, p->out) : cadre_dims2(p->out, p->in);
     cadre_tensor x = {p->dtype, cadre_dims2(p->rows, p->in), r->x, -1};
     cadre_tensor y = {p->dtype, cadre_dims2(p->rows, p->out), r->y, -1};
-    cadre_tensor result = {p->dtype, p->phase == CADRE_FORWARD ? y.dims : x.dims, r->result, -1};
+    cadre_tensor result = {p->gradient, p->phase == CADRE_FORWARD ? y.dims : x.dims, r->result, -1};
     cadre_tensor weight = {p->dtype, w, weight_of(r, place), -1};
     cadre_tensor gradient = {p->gradient, w, gradient_of(r, place), -1};
     cadre_call c = {.op = CADRE_OP_LINEAR, .in = {&x}, .param = {&weight}, .out = &y};
@@ -299,7 +299,7 @@ static pieces pieces_of(cadre_bench_runner *r, const cadre_bench_product *p,
     }
     w->add = p->add;
     w->ab = p->dtype;
-    w->c = p->phase == CADRE_BACKWARD_PARAMS ? p->gradient : p->dtype;
+    w->c = p->gradient;
     return s;
 }
 

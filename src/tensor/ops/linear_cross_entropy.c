@@ -7,6 +7,8 @@
  *   block of rows:  logits = x W'    losses    dlogits in the logits' place
  *                   dW += dlogits' x    dx = dlogits W, in x's place
  *
+ * Logits are in f32 also where x is in bf16; their gradient is then narrowed, row by row in place.
+ *
  * The gradient of a loss is one, so all of it can be had in the forward of a training pass; done
  * later, it would take the logits again.
  */
@@ -37,8 +39,9 @@ cadre_status cadre_linear_cross_entropy_infer(const cadre_call *c, cadre_inferre
     ret->out = (cadre_made){CADRE_F64, cadre_dims1(2)};
     ret->saved[0] = (cadre_made){CADRE_F64, cadre_dims1(cadre_rows(x))};
     int64_t classes = w->dims.at[0];
-    int64_t block = block_rows(cadre_rows(x), classes, cadre_dtype_size(x->dtype));
-    ret->scratch = (cadre_made){x->dtype, cadre_dims2(block, classes)};
+    cadre_dtype dtype = cadre_saved_dtype(x->dtype);
+    int64_t block = block_rows(cadre_rows(x), classes, cadre_dtype_size(dtype));
+    ret->scratch = (cadre_made){dtype, cadre_dims2(block, classes)};
     return CADRE_OK;
 }
 

@@ -193,10 +193,10 @@ cadre_status cadre_cpu_linear_inputs(cadre_queue *q, cadre_call *c) {
     return cadre_product_tiled(q, &p, dz_of(c)->data, c->param[0]->data, c->din[0]->data);
 }
 
-cadre_status cadre_linear_weight_gradient(cadre_queue *q, const cadre_tensor *x,
-                                          const cadre_tensor *dz, bool in_out,
-                                          const cadre_tensor *dw, bool add) {
-    const cadre_tensor *left = in_out ? x : dz, *right = in_out ? dz : x;
+/* dW = dz' x, with in_out x' dz. */
+static cadre_status weight_gradient(cadre_queue *q, const cadre_call *c) {
+    const cadre_tensor *x = c->in[0], *dz = dz_of(c), *dw = c->dparam[0];
+    const cadre_tensor *left = c->a.in_out ? x : dz, *right = c->a.in_out ? dz : x;
     cadre_product p = {.m = cadre_columns(left),
                        .n = cadre_columns(right),
                        .k = cadre_rows(x),
@@ -206,7 +206,7 @@ cadre_status cadre_linear_weight_gradient(cadre_queue *q, const cadre_tensor *x,
                        .ab = x->dtype,
                        .c = dw->dtype,
                        .a_transposed = true,
-                       .add = add};
+                       .add = c->dparam_add[0]};
     return cadre_product_tiled(q, &p, left->data, right->data, dw->data);
 }
 
@@ -245,9 +245,7 @@ static cadre_status bias_columns(cadre_call *c, int64_t begin, int64_t end) {
 cadre_status cadre_cpu_linear_params(cadre_queue *q, cadre_call *c) {
     if (!cadre_is_fast(c->in[0])) return cadre_ref_linear_params(q, c);
     CADRE_TRY(take_slope(q, c));
-    if (c->dparam[0])
-        CADRE_TRY(cadre_linear_weight_gradient(q, c->in[0], dz_of(c), c->a.in_out, c->dparam[0],
-                                               c->dparam_add[0]));
+    if (c->dparam[0]) CADRE_TRY(weight_gradient(q, c));
     if (c->dparam[1]) CADRE_TRY(cadre_pooled(q, c, cadre_columns(c->out), COLUMNS, bias_columns));
     return CADRE_OK;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products over the pool, for linear layers alone and for the one that is fused with its loss.
+ * Products over the pool, for linear layers and for the one that is fused with its loss.
  */
 #ifndef CADRE_TENSOR_OPS_CPU_LINEAR_H
 #define CADRE_TENSOR_OPS_CPU_LINEAR_H
@@ -12,11 +12,5 @@
  */
 cadre_status cadre_product_tiled(cadre_queue *q, const cadre_product *p, const void *a,
                                  const void *b, void *c);
-
-/* dW [+]= dz' x as (out, in), or with `in_out` x' dz as (in, out). x and dz as matrices of the same
- * rows. */
-cadre_status cadre_linear_weight_gradient(cadre_queue *q, const cadre_tensor *x,
-                                          const cadre_tensor *dz, bool in_out,
-                                          const cadre_tensor *dw, bool add);
 
 #endif

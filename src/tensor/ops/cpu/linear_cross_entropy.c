@@ -23,17 +23,18 @@ static cadre_status losses(void *self, int64_t begin, int64_t end) {
     const cadre_tensor *logits = &w->block->logits;
     const int32_t *label = (const int32_t *)c->in[1]->data + w->block->first;
     double *loss = (double *)c->saved[0]->data + w->block->first;
-    float *room = NULL;
-    if (!cadre_in_f32(logits))
-        CADRE_TRY(cadre_scratch((size_t)cadre_columns(logits) * sizeof *room, &room));
-    for (int64_t r = begin; r < end; r++)
+    int64_t classes = cadre_columns(logits);
+    bool narrow = c->a.training && !cadre_in_f32(c->in[0]);
+    for (int64_t r = begin; r < end; r++) {
         loss[r] =
-            cadre_cross_entropy_row(logits, r, label[r], c->a.label_smoothing, c->a.training, room);
+            cadre_cross_entropy_row(logits, r, label[r], c->a.label_smoothing, c->a.training, NULL);
+        if (narrow) cadre_narrow_in_place((float *)logits->data + r * classes, classes);
+    }
     return CADRE_OK;
 }
 
 static cadre_status block(cadre_queue *q, cadre_call *c, const cadre_head_block *b) {
-    const cadre_tensor *w = c->param[0];
+    const void *w = c->param[0]->data;
     int64_t rows = b->x.dims.at[0], columns = b->x.dims.at[1], classes = b->logits.dims.at[1];
     cadre_product p = {.m = rows,
                        .n = classes,
@@ -42,23 +43,37 @@ static cadre_status block(cadre_queue *q, cadre_call *c, const cadre_head_block 
                        .ldb = columns,
                        .ldc = classes,
                        .ab = b->x.dtype,
-                       .c = b->logits.dtype,
+                       .c = CADRE_F32,
                        .b_transposed = true};
-    CADRE_TRY(cadre_product_tiled(q, &p, b->x.data, w->data, b->logits.data));
+    CADRE_TRY(cadre_product_tiled(q, &p, b->x.data, w, b->logits.data));
     rows_of work = {c, b};
     CADRE_TRY(cadre_pooled_work(q, &work, rows, ROW_GRAIN, losses));
     if (!c->a.training) return CADRE_OK;
-    if (c->dparam[0])
-        CADRE_TRY(cadre_linear_weight_gradient(q, &b->x, &b->logits, false, c->dparam[0], b->add));
-    cadre_product back = {.m = rows,
-                          .n = columns,
-                          .k = classes,
-                          .lda = classes,
-                          .ldb = columns,
-                          .ldc = columns,
-                          .ab = b->logits.dtype,
-                          .c = b->x.dtype};
-    return cadre_product_tiled(q, &back, b->logits.data, w->data, b->x.data);
+    /* A row narrowed in place fills half of its room. */
+    int64_t stride = cadre_in_f32(&b->x) ? classes : 2 * classes;
+    cadre_product to_weight = {.m = classes,
+                               .n = columns,
+                               .k = rows,
+                               .lda = stride,
+                               .ldb = columns,
+                               .ldc = columns,
+                               .ab = b->x.dtype,
+                               .a_transposed = true,
+                               .add = b->add};
+    if (c->dparam[0]) {
+        to_weight.c = c->dparam[0]->dtype;
+        CADRE_TRY(
+            cadre_product_tiled(q, &to_weight, b->logits.data, b->x.data, c->dparam[0]->data));
+    }
+    cadre_product to_input = {.m = rows,
+                              .n = columns,
+                              .k = classes,
+                              .lda = stride,
+                              .ldb = columns,
+                              .ldc = columns,
+                              .ab = b->x.dtype,
+                              .c = b->x.dtype};
+    return cadre_product_tiled(q, &to_input, b->logits.data, w, b->x.data);
 }
 
 cadre_status cadre_cpu_linear_cross_entropy(cadre_queue *q, cadre_call *c) {
