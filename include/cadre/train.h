@@ -71,7 +71,8 @@ CADRE_API cadre_status cadre_trainer_open(cadre_trainer **ret_trainer, cadre_com
                                           cadre_model *model, const cadre_settings *set);
 /* Collective. One optimizer step over all ranks' batches (cut into forwards of train.micro_batch
  * samples where that is given). A negative label other than -1, a token out of range: CADRE_EDATA
- * naming its place. */
+ * naming its place. train.recompute and train.memory_limit are looked at when a forward is larger
+ * than any before: CADRE_ERESOURCE when it does not fit. */
 CADRE_API cadre_status cadre_trainer_step(cadre_trainer *t, const cadre_batch *batch,
                                           cadre_report *ret_report);
 /* Collective. Mean loss over the ranks' batches without dropout or update; `ret_count` may be NULL.

@@ -163,8 +163,22 @@ static void add_memory(const view *v, cadre_text *to) {
         if (v->plan->bytes_per_rank[i] > 0)
             cadre_text_add(to, "%s %s  ", cadre_mem_name((cadre_mem)i),
                            cadre_show_bytes(part, sizeof part, (double)v->plan->bytes_per_rank[i]));
-    cadre_text_add(to, "= %s a rank\n",
-                   cadre_show_bytes(part, sizeof part, (double)v->total_bytes));
+    cadre_text_add(to, "= %s a rank", cadre_show_bytes(part, sizeof part, (double)v->total_bytes));
+    if (v->cfg.train.memory_limit != CADRE_UNSET)
+        cadre_text_add(to, ", of %s allowed",
+                       cadre_show_bytes(part, sizeof part, (double)v->cfg.train.memory_limit));
+    cadre_text_add(to, "\n");
+}
+
+static void add_recompute(const view *v, cadre_text *to) {
+    const cadre_plan *p = v->plan;
+    if (v->cfg.train.recompute == 0) return;
+    cadre_text_add(to,
+                   "recompute   %s: %d of %d blocks, %.3g GFLOP a step more over all ranks "
+                   "(%.1f %%)\n",
+                   text_of(v, "train.recompute"), p->recomputed_blocks, p->blocks,
+                   p->recompute_flops_per_step * 1e-9,
+                   100 * p->recompute_flops_per_step / p->flops_per_step);
 }
 
 static void add_traffic(const view *v, cadre_text *to) {
@@ -192,6 +206,7 @@ cadre_status cadre_plan_text(const cadre_plan *plan, const cadre_settings *set, 
     add_lr(&v, to);
     add_precision(&v, to);
     add_memory(&v, to);
+    add_recompute(&v, to);
     add_traffic(&v, to);
     return to->status;
 }
@@ -216,6 +231,11 @@ cadre_status cadre_plan_json(const cadre_plan *plan, const cadre_settings *set, 
         (json_int_t)v.accumulation, "steps", (json_int_t)t->steps);
     json_object_set_new(root, "bytes_per_rank", bytes);
     cadre_document_number(root, "flops_per_step", plan->flops_per_step);
+    json_t *again = json_pack("{s:i, s:i}", "blocks", plan->recomputed_blocks, "of", plan->blocks);
+    cadre_document_number(again, "flops_per_step", plan->recompute_flops_per_step);
+    json_object_set_new(root, "recompute", again);
+    if (t->memory_limit != CADRE_UNSET)
+        json_object_set_new(root, "memory_limit", json_integer(t->memory_limit));
     json_object_set_new(root, "traffic",
                         json_pack("{s:{s:I, s:i}}", "dp", "bytes",
                                   (json_int_t)(v.dp > 1 ? plan->traffic_bytes : 0), "buckets",

@@ -60,8 +60,6 @@ void cadre_parallel_stores(cadre_parallel *p);
 /* Records a pass: the model's loss (parallel/dry.c). */
 cadre_status cadre_parallel_forward(const cadre_parallel *p, cadre_tape *tape,
                                     const cadre_pass *pass, cadre_tensor **ret_loss);
-/* Before the first pass: gives the tape what a dry run of it counts (parallel/dry.c). */
-cadre_status cadre_parallel_reserve(cadre_parallel *p, const cadre_pass *pass);
 /* A bucket starts: looks for values that are not finite in this rank's own gradients. */
 void cadre_parallel_scan(void *self, int bucket);
 

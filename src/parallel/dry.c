@@ -42,8 +42,10 @@ static cadre_status run_dry(const cadre_parallel *p, cadre_tape *tape, const cad
     return shapes->training ? cadre_tape_backward(tape, loss, NULL) : CADRE_OK;
 }
 
-cadre_status cadre_parallel_measure(const cadre_parallel *p, const cadre_pass *shapes, int blocks,
-                                    cadre_pass_cost *ret_cost) {
+/* Runs a pass dry and says what it cost; `like` (may be NULL) then gets the memory it would take.
+ */
+static cadre_status dry_pass(const cadre_parallel *p, const cadre_pass *shapes, int blocks,
+                             cadre_tape *like, cadre_pass_cost *ret_cost) {
     const cadre_param_store store = {.self = (void *)p,
                                      .value = no_value,
                                      .gradient = somewhere,
@@ -51,31 +53,44 @@ cadre_status cadre_parallel_measure(const cadre_parallel *p, const cadre_pass *s
                                      .wanted = is_trained};
     cadre_queue *queue = NULL;
     cadre_tape *tape = NULL;
-    cadre_pass_cost cost = {0};
     CADRE_TRY(cadre_queue_open(&queue, "meta", NULL));
     cadre_status st = cadre_tape_open(&tape, queue, &store, p->span.dtype);
     if (!st) {
         cadre_tape_recompute(tape, blocks);
         st = run_dry(p, tape, shapes);
-        cadre_tape_recomputed(tape, &cost.again_blocks, &cost.again_flops);
-        cost.flops = queue->cost.flops - cost.again_flops;
-        cost.activations = (int64_t)cadre_tape_peak_bytes(tape);
+        cadre_tape_recomputed(tape, &ret_cost->again_blocks, &ret_cost->again_flops);
+        ret_cost->flops = queue->cost.flops - ret_cost->again_flops;
+        ret_cost->activations = (int64_t)cadre_tape_peak_bytes(tape);
     }
+    if (!st && like) st = cadre_tape_reserve_like(like, tape);
     cadre_tape_close(&tape);
     cadre_queue_close(&queue);
-    if (!st) *ret_cost = cost;
     return st;
+}
+
+cadre_status cadre_parallel_measure(const cadre_parallel *p, const cadre_pass *shapes, int blocks,
+                                    cadre_pass_cost *ret_cost) {
+    cadre_pass_cost cost = {0};
+    CADRE_TRY(dry_pass(p, shapes, blocks, NULL, &cost));
+    *ret_cost = cost;
+    return CADRE_OK;
+}
+
+cadre_status cadre_parallel_reserve(const cadre_parallel *p, cadre_tape *tape,
+                                    const cadre_pass *shapes) {
+    cadre_pass_cost cost = {0};
+    return dry_pass(p, shapes, p->again_blocks, tape, &cost);
 }
 
 /* More blocks never take more memory, so that halving finds the fewest. */
 cadre_status cadre_parallel_fit(const cadre_parallel *p, const cadre_pass *shapes, int64_t room,
                                 int *ret_blocks, cadre_pass_cost *ret_cost) {
     int low = 0, high = cadre_model_block_count(p->model); /* the answer is in [low, high] */
-    cadre_pass_cost at_high;
+    cadre_pass_cost at_high = {0};
     CADRE_TRY(cadre_parallel_measure(p, shapes, high, &at_high));
     while (low < high && at_high.activations <= room) {
         int middle = low + (high - low) / 2;
-        cadre_pass_cost cost;
+        cadre_pass_cost cost = {0};
         CADRE_TRY(cadre_parallel_measure(p, shapes, middle, &cost));
         if (cost.activations <= room) {
             high = middle;
@@ -92,13 +107,4 @@ cadre_status cadre_parallel_fit(const cadre_parallel *p, const cadre_pass *shape
 void cadre_parallel_recompute(cadre_parallel *p, int blocks) {
     p->again_blocks = blocks;
     cadre_tape_recompute(p->tape, blocks);
-}
-
-cadre_status cadre_parallel_reserve(cadre_parallel *p, const cadre_pass *pass) {
-    cadre_pass_cost cost;
-    if (p->reserved || p->queue->meta) return CADRE_OK;
-    CADRE_TRY(cadre_parallel_measure(p, pass, p->again_blocks, &cost));
-    CADRE_TRY(cadre_tape_reserve(p->tape, (size_t)cost.activations));
-    p->reserved = true;
-    return CADRE_OK;
 }

@@ -42,7 +42,8 @@ static cadre_status forward(cadre_parallel *p, running *r, const cadre_action *a
     pass.training = true;
     pass.label_smoothing = p->optim.label_smoothing;
     pass.key.step = r->step;
-    CADRE_TRY(cadre_parallel_reserve(p, &pass));
+    if (!p->reserved && !p->queue->meta) CADRE_TRY(cadre_parallel_reserve(p, p->tape, &pass));
+    p->reserved = true;
     return cadre_parallel_forward(p, p->tape, &pass, &r->loss);
 }
 

@@ -85,6 +85,11 @@ cadre_status cadre_parallel_fit(const cadre_parallel *p, const cadre_pass *shape
  * Results are the same bits, so ranks may differ. */
 void cadre_parallel_recompute(cadre_parallel *p, int blocks);
 
+/* Local: gives a tape that has run nothing yet what a pass of these shapes takes, so that the first
+ * pass allocates nothing and holds no more than later ones. The first step does it by itself. */
+cadre_status cadre_parallel_reserve(const cadre_parallel *p, cadre_tape *tape,
+                                    const cadre_pass *shapes);
+
 /* Collective: are all parameters the same bits on every rank? The first that differs is named with
  * rank and step (CADRE_EINTERNAL). */
 cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step);

@@ -27,6 +27,11 @@ cadre_status cadre_shelf_add(cadre_shelf *s, void *ret_thing) {
     return CADRE_OK;
 }
 
+cadre_status cadre_shelf_reserve(cadre_shelf *s, const cadre_shelf *other) {
+    while (s->chunks < other->chunks) CADRE_TRY(add_chunk(s));
+    return CADRE_OK;
+}
+
 void cadre_shelf_free(cadre_shelf *s) {
     for (int i = 0; i < s->chunks; i++) cadre_free(&s->chunk[i]);
     cadre_free(&s->chunk);

@@ -25,6 +25,8 @@ static inline void *cadre_shelf_at(const cadre_shelf *s, int i) {
 static inline void cadre_shelf_clear(cadre_shelf *s) {
     s->count = 0;
 }
+/* Takes as much memory as `other` has. */
+cadre_status cadre_shelf_reserve(cadre_shelf *s, const cadre_shelf *other);
 void cadre_shelf_free(cadre_shelf *s);
 
 #endif

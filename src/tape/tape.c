@@ -44,6 +44,17 @@ cadre_status cadre_tape_reserve(cadre_tape *t, size_t bytes) {
     return cadre_recycler_open(&t->memory, bytes, t->queue->meta);
 }
 
+cadre_status cadre_tape_reserve_like(cadre_tape *t, const cadre_tape *dry) {
+    CADRE_TRY(cadre_tape_reserve(t, cadre_tape_peak_bytes(dry)));
+    CADRE_TRY(cadre_shelf_reserve(&t->memory.pieces, &dry->memory.pieces));
+    CADRE_TRY(cadre_shelf_reserve(&t->slots, &dry->slots));
+    CADRE_TRY(cadre_shelf_reserve(&t->nodes, &dry->nodes));
+    if (t->use_room >= dry->use_room) return CADRE_OK;
+    CADRE_TRY(cadre_realloc(&t->use, CADRE_MEM_OTHER, (size_t)dry->use_room * sizeof *t->use));
+    t->use_room = dry->use_room;
+    return CADRE_OK;
+}
+
 /* Numbers of the batch in another type than the tape's are converted: a run in f64 or bf16 reads
  * the same data as one in f32. */
 static cadre_status add_converted(cadre_tape *t, const cadre_tensor *given, tape_slot **ret_slot) {

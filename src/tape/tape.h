@@ -40,6 +40,8 @@ cadre_status cadre_tape_open(cadre_tape **ret_tape, cadre_queue *queue,
 /* Before the first pass: takes the memory in one piece of what a dry pass counted
  * (cadre_tape_peak_bytes), so that the first pass holds no more than later ones. */
 cadre_status cadre_tape_reserve(cadre_tape *t, size_t bytes);
+/* The same and all else that `dry` took: the first pass then allocates nothing at all. */
+cadre_status cadre_tape_reserve_like(cadre_tape *t, const cadre_tape *dry);
 /* From the next pass on: of the blocks 0 to `blocks` - 1 each keeps, in a training pass, only what
  * it was handed, and is computed again in the backward pass; results are the same bits. Blocks with
  * a loss, and those that would save nothing, are left out. 0 (the start): none. */

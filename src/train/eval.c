@@ -69,13 +69,13 @@ cadre_status cadre_evaluate(const cadre_eval_job *job, double *ret_loss, double 
     int64_t windows = cadre_eval_windows(job->tokens->count, job->context);
     double sums[2] = {0, 0};
     bool stopped = false;
-    cadre_micro_batch batch;
+    cadre_micro_batch own = {0}, *batch = job->batch ? job->batch : &own;
     if (job->samples > 0 && windows > job->samples) windows = job->samples;
     CADRE_CHECK(windows > 0, CADRE_EDATA, "the validation data have %lld tokens; it takes 2",
                 (long long)job->tokens->count);
-    CADRE_TRY(cadre_micro_batch_open(&batch, job->micro_batch, job->context));
-    cadre_status st = evaluate_share(job, windows, &batch, sums, &stopped);
-    cadre_micro_batch_close(&batch);
+    if (!job->batch) CADRE_TRY(cadre_micro_batch_open(&own, job->micro_batch, job->context));
+    cadre_status st = evaluate_share(job, windows, batch, sums, &stopped);
+    cadre_micro_batch_close(&own);
     if (st) return st;
     CADRE_TRY(
         cadre_all_reduce(job->world, sums, sums, 2, CADRE_F64, CADRE_SUM, "evaluation", NULL));

@@ -165,6 +165,7 @@ static cadre_status evaluate(cadre_run *run, bool *ret_stopped) {
         .context = run->cfg.train.context,
         .micro_batch = run->cfg.train.micro_batch,
         .samples = run->cfg.train.eval_samples,
+        .batch = &run->eval_batch,
         .stop_signal = run->opts->stop_signal,
         .progress = eval_progress,
         .self = run,
@@ -175,7 +176,7 @@ static cadre_status evaluate(cadre_run *run, bool *ret_stopped) {
     if (*ret_stopped) return CADRE_OK; /* the next step ends the run, or the caller */
     report.unix_time = cadre_unix_time();
     report.seconds = (double)(cadre_now_ns() - begin) * 1e-9;
-    report.bits_per_byte = cadre_bits_per_byte(run->corpus, report.valid_loss);
+    report.bits_per_byte = report.valid_loss * run->bits_a_nat;
     report.best = isnan(run->end.best_valid) || report.valid_loss < run->end.best_valid;
     run->end.last_valid = report.valid_loss;
     run->valid_step = run->step;

@@ -197,20 +197,38 @@ static cadre_status check_memory(const cadre_run *run) {
 static cadre_status open_plan(cadre_run *run) {
     const cadre_config *c = &run->cfg;
     cadre_config unscaled;
-    CADRE_TRY(cadre_plan_measure(c, run->model, &run->plan));
+    const cadre_run_of_tokens *train = cadre_corpus_train(run->corpus);
+    int64_t valid = cadre_corpus_valid(run->corpus)->count;
+    /* The rank that brings most decides what fits, so that all recompute the same blocks. */
+    int64_t base = run->base_bytes;
+    CADRE_TRY(cadre_all_reduce(run->world, &base, &base, 1, CADRE_I64, CADRE_MAX, "base", NULL));
+    const cadre_plan_facts facts = {
+        .loader_bytes = cadre_plan_loader_bytes(c, train->count + valid, train->wide),
+        .base_bytes = base,
+        .evaluates = valid > 1};
+    CADRE_TRY(cadre_plan_measure(c, run->model, &facts, &run->plan));
+    run->plan.bytes_per_rank[CADRE_MEM_OTHER] += run->base_bytes - base;
     CADRE_TRY(cadre_config_fill(run->set, &unscaled));
     if (c->optim.scale_lr != CADRE_SCALE_NONE) run->plan.lr_scaled_from = unscaled.optim.lr;
     run->plan.samples_per_epoch = run->sampler.per_epoch;
-    run->plan.train_tokens = cadre_corpus_train(run->corpus)->count;
-    run->plan.valid_tokens = cadre_corpus_valid(run->corpus)->count;
-    run->plan.bytes_per_rank[CADRE_MEM_LOADER] += cadre_plan_loader_bytes(
-        c, run->plan.train_tokens + run->plan.valid_tokens, cadre_corpus_train(run->corpus)->wide);
-    run->plan.bytes_per_rank[CADRE_MEM_OTHER] += run->base_bytes;
+    run->plan.train_tokens = train->count;
+    run->plan.valid_tokens = valid;
     for (int i = 0; i < CADRE_MEM_KINDS; i++) {
         run->end.planned_bytes[i] = run->plan.bytes_per_rank[i];
         run->end.peak_predicted_bytes += run->plan.bytes_per_rank[i];
     }
     return run->rank == 0 ? check_memory(run) : CADRE_OK;
+}
+
+/* What evaluations need is taken now; the first step takes the rest. */
+static cadre_status take_memory(cadre_run *run) {
+    const cadre_train_cfg *c = &run->cfg.train;
+    cadre_parallel_recompute(run->parallel, run->plan.recompute);
+    const cadre_pass evaluation = cadre_plan_shapes(c, false);
+    if (cadre_corpus_valid(run->corpus)->count < 2) return CADRE_OK;
+    run->bits_a_nat = cadre_bits_per_byte(run->corpus, 1);
+    CADRE_TRY(cadre_parallel_reserve(run->parallel, run->eval_tape, &evaluation));
+    return cadre_micro_batch_open(&run->eval_batch, c->micro_batch, c->context);
 }
 
 cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *set,
@@ -234,6 +252,7 @@ cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *s
     if (run->step >= run->cfg.train.steps)
         return CADRE_OK; /* finished before: no step to load for */
     CADRE_TRY(open_plan(run));
+    CADRE_TRY(take_memory(run));
     CADRE_TRY(cadre_loader_open(&run->loader, cadre_corpus_train(run->corpus), &run->sampler,
                                 &run->batching, run->samples, CADRE_LOADER_AHEAD));
     run->saved_ns = cadre_now_ns();
@@ -242,6 +261,7 @@ cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *s
 
 void cadre_run_close(cadre_run *run) {
     cadre_loader_close(&run->loader);
+    cadre_micro_batch_close(&run->eval_batch);
     cadre_tape_close(&run->eval_tape);
     cadre_parallel_close(&run->parallel);
     cadre_model_close(&run->model);

@@ -11,60 +11,50 @@
 #include "train/memory.h"
 #include "train/run_private.h"
 
-/* What a dry step reads: shapes without data. */
-typedef struct dry_source {
-    int64_t rows, context;
-} dry_source;
-
-static cadre_status dry_next(void *self, int64_t micro, cadre_pass *ret_pass) {
-    const dry_source *s = self;
-    (void)micro;
-    memset(ret_pass, 0, sizeof *ret_pass);
-    ret_pass->training = true;
-    ret_pass->inputs = 2;
+cadre_pass cadre_plan_shapes(const cadre_train_cfg *c, bool training) {
+    cadre_pass pass = {.training = training, .inputs = 2};
     for (int i = 0; i < 2; i++) {
-        ret_pass->input[i].name = i ? "labels" : "inputs";
-        ret_pass->input[i].tensor =
-            (cadre_tensor){.dtype = CADRE_I32, .dims = cadre_dims2(s->rows, s->context), .id = -1};
+        pass.input[i].name = i ? "labels" : "inputs";
+        pass.input[i].tensor = (cadre_tensor){
+            .dtype = CADRE_I32, .dims = cadre_dims2(c->micro_batch, c->context), .id = -1};
     }
+    return pass;
+}
+
+/* An evaluation has a tape of its own; of all bytes but the step's activations. */
+static cadre_status measure_rest(const cadre_config *c, const cadre_parallel *p,
+                                 const cadre_plan_facts *facts, cadre_plan *plan) {
+    const cadre_pass evaluation = cadre_plan_shapes(&c->train, false);
+    cadre_pass_cost cost = {0};
+    if (facts->evaluates) CADRE_TRY(cadre_parallel_measure(p, &evaluation, 0, &cost));
+    cadre_parallel_bytes(p, plan->bytes_per_rank);
+    plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] = cost.activations;
+    plan->bytes_per_rank[CADRE_MEM_LOADER] += facts->loader_bytes;
+    plan->bytes_per_rank[CADRE_MEM_OTHER] += facts->base_bytes;
     return CADRE_OK;
 }
 
-/* Bytes of activations of an evaluation, which has a tape of its own. */
-static cadre_status dry_evaluation(cadre_parallel *p, const cadre_model *model,
-                                   const dry_source *source, int64_t *ret_bytes) {
-    cadre_tape *tape = NULL;
-    cadre_pass pass;
-    CADRE_TRY(cadre_parallel_tape(p, &tape));
-    cadre_status st = dry_next((void *)source, 0, &pass);
-    pass.training = false;
-    if (!st) st = cadre_tape_begin(tape, &pass);
-    if (!st) {
-        (void)cadre_model_forward(model, tape);
-        st = cadre_tape_status(tape);
-    }
-    if (!st) *ret_bytes = (int64_t)cadre_tape_peak_bytes(tape);
-    cadre_tape_close(&tape);
-    return st;
+static cadre_status measure_step(const cadre_config *c, const cadre_parallel *p, cadre_plan *plan) {
+    const cadre_pass step = cadre_plan_shapes(&c->train, true);
+    cadre_pass_cost cost;
+    int64_t others = 0;
+    for (int i = 0; i < CADRE_MEM_KINDS; i++) others += plan->bytes_per_rank[i];
+    CADRE_TRY(cadre_recompute_choose(&c->train, p, &step, others, &plan->recompute, &cost));
+    double per_step = (double)(c->train.batch / c->train.micro_batch); /* of all ranks */
+    plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] += cost.activations;
+    plan->flops_per_step = cost.flops * per_step;
+    plan->recomputed_blocks = cost.again_blocks;
+    plan->recompute_flops_per_step = cost.again_flops * per_step;
+    return CADRE_OK;
 }
 
 static cadre_status measure(cadre_comm *alone, cadre_queue *queue, const cadre_model *model,
-                            const cadre_config *c, cadre_plan *plan) {
-    static const bool no_votes[CADRE_VOTES];
-    dry_source source = {c->train.micro_batch, c->train.context};
-    const cadre_micro_source micros = {&source, dry_next};
+                            const cadre_config *c, const cadre_plan_facts *facts,
+                            cadre_plan *plan) {
     cadre_parallel *p = NULL;
-    cadre_step_result result;
-    int64_t evaluation = 0;
     CADRE_TRY(cadre_parallel_open(&p, alone, model, queue, &c->parallel, &c->optim));
-    cadre_status st = cadre_parallel_step(p, &micros, 1, 1, no_votes, &result);
-    int64_t per_step = c->train.batch / c->train.micro_batch; /* micro-batches of all ranks */
-    plan->flops_per_step = queue->cost.flops * (double)per_step;
-    if (!st) {
-        cadre_parallel_bytes(p, plan->bytes_per_rank);
-        st = dry_evaluation(p, model, &source, &evaluation);
-        plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] += evaluation;
-    }
+    cadre_status st = measure_rest(c, p, facts, plan);
+    if (!st) st = measure_step(c, p, plan);
     if (!st) {
         plan->traffic_bytes = cadre_parallel_traffic(p);
         plan->buckets = cadre_parallel_bucket_count(p);
@@ -77,7 +67,7 @@ static cadre_status measure(cadre_comm *alone, cadre_queue *queue, const cadre_m
 }
 
 cadre_status cadre_plan_measure(const cadre_config *c, const cadre_model *model,
-                                cadre_plan *ret_plan) {
+                                const cadre_plan_facts *facts, cadre_plan *ret_plan) {
     cadre_plan plan;
     cadre_comm *alone[1] = {NULL};
     cadre_queue *queue = NULL;
@@ -87,10 +77,11 @@ cadre_status cadre_plan_measure(const cadre_config *c, const cadre_model *model,
     plan.ranks = (int)c->run.ranks;
     plan.threads = (int)c->run.threads;
     plan.parameters = cadre_model_parameters(model);
+    plan.blocks = cadre_model_block_count(model);
     plan.lr_scaled_from = NAN;
     CADRE_TRY(cadre_comm_open_threads(alone, 1, &opts));
     cadre_status st = cadre_queue_open(&queue, "meta", NULL);
-    if (!st) st = measure(alone[0], queue, model, c, &plan);
+    if (!st) st = measure(alone[0], queue, model, c, facts, &plan);
     cadre_queue_close(&queue);
     cadre_comm_close(&alone[0]);
     if (!st) *ret_plan = plan;
@@ -98,7 +89,8 @@ cadre_status cadre_plan_measure(const cadre_config *c, const cadre_model *model,
 }
 
 int64_t cadre_plan_loader_bytes(const cadre_config *c, int64_t corpus_tokens, bool wide) {
-    int64_t ring = (CADRE_LOADER_AHEAD + 1) * c->train.micro_batch * (c->train.context * 8 + 8);
+    int64_t batches = CADRE_LOADER_AHEAD + 2; /* one in use, one for evaluations */
+    int64_t ring = batches * c->train.micro_batch * (c->train.context * 8 + 8);
     return ring + corpus_tokens * (wide ? 4 : 2);
 }
 
@@ -142,16 +134,17 @@ cadre_status cadre_plan_make(cadre_settings *set, cadre_plan *ret_plan) {
     cadre_optim_scale(&c.optim, c.train.batch);
     CADRE_TRY(cadre_check_model_kind(&c));
     CADRE_TRY(cadre_model_open(&model, set));
-    cadre_status st = cadre_plan_measure(&c, model, &plan);
+    const cadre_plan_facts rest = {
+        .loader_bytes = cadre_plan_loader_bytes(&c, data.train_tokens + data.valid_tokens, wide),
+        .base_bytes = base,
+        .evaluates = data.train_tokens == 0 || data.valid_tokens > 1};
+    cadre_status st = cadre_plan_measure(&c, model, &rest, &plan);
     cadre_model_close(&model);
     if (st) return st;
     plan.samples_per_epoch = data.samples_per_epoch;
     plan.train_tokens = data.train_tokens;
     plan.valid_tokens = data.valid_tokens;
     if (c.optim.scale_lr != CADRE_SCALE_NONE) plan.lr_scaled_from = lr;
-    plan.bytes_per_rank[CADRE_MEM_LOADER] +=
-        cadre_plan_loader_bytes(&c, data.train_tokens + data.valid_tokens, wide);
-    plan.bytes_per_rank[CADRE_MEM_OTHER] += base;
     *ret_plan = plan;
     return CADRE_OK;
 }

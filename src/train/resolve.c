@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cpus.h"
 #include "base/file.h"
@@ -218,6 +219,15 @@ cadre_status cadre_settings_restore(cadre_settings *set) {
     return CADRE_OK;
 }
 
+/* The memory of this machine, shared among its ranks. */
+static cadre_status resolve_memory(cadre_settings *set, const cadre_config *c, int local) {
+    enum { AUTO = 2 };
+    double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    if (c->train.recompute != AUTO) return CADRE_OK;
+    return cadre_settings_derive(set, "train.memory_limit", "%.0f",
+                                 bytes / (local > 0 ? local : 1));
+}
+
 static int local_ranks(const cadre_facts *facts, int world) {
     return facts->local_size > 0 ? facts->local_size : world;
 }
@@ -243,6 +253,7 @@ cadre_status cadre_settings_resolve(cadre_settings *set, const cadre_facts *fact
     CADRE_TRY(resolve_batch(set, &c, dp, &batch));
     CADRE_TRY(resolve_steps(set, &c, f->samples_per_epoch, batch));
     CADRE_TRY(resolve_buckets(set, &c));
+    CADRE_TRY(resolve_memory(set, &c, local_ranks(f, world)));
     return resolve_threads(set, local_ranks(f, world));
 }
 
@@ -259,5 +270,6 @@ cadre_status cadre_settings_resolve_trainer(cadre_settings *set, const cadre_fac
     CADRE_TRY(resolve_ranks(set, &c, facts, &world, &dp));
     CADRE_TRY(cadre_optim_resolve(set, c.train.steps, c.train.batch));
     CADRE_TRY(resolve_buckets(set, &c));
+    CADRE_TRY(resolve_memory(set, &c, local_ranks(facts, world)));
     return resolve_threads(set, local_ranks(facts, world));
 }

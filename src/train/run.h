@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "comm/comm.h"
 #include "data/corpus.h"
+#include "data/loader.h"
 #include "data/sampler.h"
 #include "parallel/parallel.h"
 #include "train/settings.h"
@@ -60,8 +61,12 @@ typedef struct cadre_plan {
     int ranks, threads;
     int64_t parameters, trainable;
     int64_t bytes_per_rank[CADRE_MEM_KINDS];
-    double flops_per_step; /* all ranks */
-    int64_t traffic_bytes; /* payload all-reduced over dp a step */
+    double flops_per_step; /* all ranks; without what is computed again */
+    int blocks;            /* of the model */
+    int recompute;         /* the first so many are computed again, where that saves memory */
+    int recomputed_blocks; /* that are */
+    double recompute_flops_per_step; /* all ranks */
+    int64_t traffic_bytes;           /* payload all-reduced over dp a step */
     int buckets;
     int64_t samples_per_epoch, train_tokens, valid_tokens; /* 0: no data (plan) */
     double lr_scaled_from; /* optim.lr before scale_lr; NaN: not scaled */
@@ -129,6 +134,7 @@ typedef struct cadre_eval_job {
     const cadre_run_of_tokens *tokens;
     int64_t context, micro_batch;
     int64_t samples;                 /* windows at most; 0: all */
+    cadre_micro_batch *batch;        /* of these sizes, to be used; NULL: one is made */
     const volatile int *stop_signal; /* not 0 on any rank: all stop; NULL: never */
     void (*progress)(void *self, int64_t done, int64_t of); /* NULL: nobody looks */
     void *self;

@@ -37,6 +37,8 @@ struct cadre_run {
     cadre_model *model;
     cadre_parallel *parallel;
     cadre_tape *eval_tape;
+    cadre_micro_batch eval_batch;
+    double bits_a_nat; /* bits a byte of text that a loss of one nat is; NaN: not text */
     cadre_loader *loader;
     cadre_plan plan;
     cadre_memory memory;
@@ -59,9 +61,25 @@ void cadre_run_close(cadre_run *run);
 /* The loop (loop.c), to the end or a signal. */
 cadre_status cadre_run_loop(cadre_run *run);
 
+/* How many blocks a pass computes again under train.recompute and train.memory_limit (fit.c), when
+ * a rank needs `others` bytes beside the pass's activations. CADRE_ERESOURCE when it does not fit.
+ */
+enum { CADRE_RECOMPUTE_ALL = INT32_MAX };
+bool cadre_recompute_asked(const cadre_train_cfg *c); /* there is anything to choose or to refuse */
+cadre_status cadre_recompute_choose(const cadre_train_cfg *c, const cadre_parallel *p,
+                                    const cadre_pass *shapes, int64_t others, int *ret_blocks,
+                                    cadre_pass_cost *ret_cost);
+
 /* The dry run of one rank (plan.c), on resolved settings with the learning rate scaled. */
+typedef struct cadre_plan_facts {
+    int64_t loader_bytes; /* ring and tokens */
+    int64_t base_bytes;   /* of the process before it opened anything */
+    bool evaluates;       /* there is something to evaluate */
+} cadre_plan_facts;
 cadre_status cadre_plan_measure(const cadre_config *c, const cadre_model *model,
-                                cadre_plan *ret_plan);
+                                const cadre_plan_facts *facts, cadre_plan *ret_plan);
+/* The shapes of a micro-batch, without data. */
+cadre_pass cadre_plan_shapes(const cadre_train_cfg *c, bool training);
 int64_t cadre_plan_loader_bytes(const cadre_config *c, int64_t corpus_tokens, bool wide);
 
 #endif

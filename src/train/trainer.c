@@ -24,6 +24,8 @@ struct cadre_trainer {
     cadre_queue *queue;
     cadre_parallel *parallel;
     cadre_tape *eval_tape;
+    int64_t base_bytes; /* of the process before the trainer opened anything */
+    int64_t fitted;     /* numbers in the largest forward that memory was looked at for */
     int64_t step, samples;
     int64_t *counts; /* samples of each rank in this step */
     int64_t *ids;    /* global index of each sample of this rank */
@@ -66,6 +68,7 @@ cadre_status cadre_trainer_open(cadre_trainer **ret_trainer, cadre_comm *world, 
     CADRE_TRY(cadre_alloc(&t, CADRE_MEM_OTHER, sizeof *t));
     t->world = world;
     t->model = model;
+    t->base_bytes = cadre_memory_now();
     cadre_status st = announce(t, open_all(t, set));
     if (st) {
         cadre_trainer_close(&t);
@@ -197,6 +200,28 @@ static cadre_status next_cut(void *self, int64_t micro, cadre_pass *ret_pass) {
 
 /* ---- a step ---- */
 
+/* Before a forward that is larger than any so far: which blocks are computed again for it. */
+static cadre_status fit(cadre_trainer *t, cutter *c) {
+    cadre_pass step, evaluation;
+    cadre_pass_cost cost;
+    int64_t bytes[CADRE_MEM_KINDS], others = t->base_bytes;
+    int blocks = 0;
+    if (!cadre_recompute_asked(&t->cfg.train)) return CADRE_OK;
+    CADRE_TRY(next_cut(c, 0, &step));
+    int64_t size = cadre_count(&step.input[0].tensor);
+    if (size <= t->fitted) return CADRE_OK;
+    evaluation = step;
+    evaluation.training = false;
+    CADRE_TRY(cadre_parallel_measure(t->parallel, &evaluation, 0, &cost));
+    cadre_parallel_bytes(t->parallel, bytes);
+    bytes[CADRE_MEM_ACTIVATIONS] = cost.activations;
+    for (int i = 0; i < CADRE_MEM_KINDS; i++) others += bytes[i];
+    CADRE_TRY(cadre_recompute_choose(&t->cfg.train, t->parallel, &step, others, &blocks, &cost));
+    cadre_parallel_recompute(t->parallel, blocks);
+    t->fitted = size;
+    return CADRE_OK;
+}
+
 static cadre_status step(cadre_trainer *t, const cadre_batch *b, cadre_report *ret_report) {
     static const bool no_votes[CADRE_VOTES];
     int64_t total = 0, micros = 0, begin = cadre_now_ns();
@@ -204,6 +229,7 @@ static cadre_status step(cadre_trainer *t, const cadre_batch *b, cadre_report *r
     CADRE_TRY(check_batch(t, b));
     CADRE_TRY(number_samples(t, b, &total));
     cutter c = cutter_of(t, b, true, &micros);
+    if (micros > 0) CADRE_TRY(fit(t, &c));
     const cadre_micro_source source = {&c, next_cut};
     CADRE_TRY(cadre_parallel_step(t->parallel, &source, micros, t->step + 1, no_votes, &r));
     t->step++;

@@ -130,6 +130,9 @@ static cadre_plan small_plan(void) {
                        .parameters = 804096,
                        .trainable = 804096,
                        .flops_per_step = 3.5e9,
+                       .blocks = 6,
+                       .recomputed_blocks = 3,
+                       .recompute_flops_per_step = 0.35e9,
                        .traffic_bytes = 3216384,
                        .buckets = 2,
                        .samples_per_epoch = 15685,
@@ -163,6 +166,15 @@ static void the_plan_says_its_arithmetic(void **state) {
     assert_non_null(strstr(text.at, "parameters 3.0 MiB  activations 20.0 MiB  = 23.0 MiB a rank"));
     assert_non_null(strstr(text.at, "traffic     dp: 3.1 MiB in 2 buckets a step"));
     assert_non_null(strstr(text.at, "lr 0.0006,"));
+    assert_null(strstr(text.at, "recompute"));
+    cadre_text_free(&text);
+    OK(cadre_settings_set(set, "train.recompute", "auto"));
+    OK(cadre_settings_set(set, "train.memory_limit", "24MiB"));
+    OK(cadre_plan_text(&plan, set, "runs/x", &text));
+    assert_non_null(strstr(text.at, "= 23.0 MiB a rank, of 24.0 MiB allowed\n"));
+    assert_non_null(strstr(
+        text.at,
+        "recompute   auto: 3 of 6 blocks, 0.35 GFLOP a step more over all ranks (10.0 %)\n"));
     cadre_text_free(&text);
     cadre_settings_close(&set);
 }
@@ -200,6 +212,10 @@ static void the_plan_as_json(void **state) {
     assert_int_equal(json_integer_value(json_object_get(bytes, "activations")), 20 << 20);
     assert_int_equal(json_integer_value(json_object_get(bytes, "total")), 23 << 20);
     assert_true(json_number_value(json_object_get(root, "flops_per_step")) == 3.5e9);
+    const json_t *again = json_object_get(root, "recompute");
+    assert_int_equal(json_integer_value(json_object_get(again, "blocks")), 3);
+    assert_int_equal(json_integer_value(json_object_get(again, "of")), 6);
+    assert_true(json_number_value(json_object_get(again, "flops_per_step")) == 0.35e9);
     const json_t *dp = json_object_get(json_object_get(root, "traffic"), "dp");
     assert_int_equal(json_integer_value(json_object_get(dp, "bytes")), 3216384);
     json_decref(root);

@@ -89,7 +89,8 @@ static cadre_status fit_body(test_rank *me) {
         while (cost[want].activations > cost[k].activations) want++;
         OK(cadre_parallel_fit(p, &shapes, cost[k].activations, &chosen, &got));
         assert_int_equal(chosen, want);
-        assert_memory_equal(&got, &cost[want], sizeof got);
+        assert_int_equal(got.activations, cost[want].activations);
+        assert_int_equal(got.again_blocks, cost[want].again_blocks);
     }
     int chosen;
     OK(cadre_parallel_fit(p, &shapes, cost[blocks].activations - 1, &chosen, &got));

@@ -220,6 +220,24 @@ static void reserved_memory_is_enough(void **state) {
     bench_close(&b);
 }
 
+static void all_of_it_is_reserved(void **state) {
+    (void)state;
+    for (int training = 0; training < 2; training++) {
+        bench dry, b;
+        bench_open(&dry, "meta", NULL);
+        bench_open(&b, "ref", NULL);
+        dry.pass.training = b.pass.training = training;
+        pass_over(&dry, deep);
+        OK(cadre_tape_reserve_like(b.tape, dry.tape));
+        int64_t before = cadre_mem_allocations();
+        pass_over(&b, deep);
+        pass_over(&b, deep);
+        assert_int_equal(cadre_mem_allocations(), before);
+        bench_close(&dry);
+        bench_close(&b);
+    }
+}
+
 /* ---- failures ---- */
 
 static void failures_stick(void **state) {
@@ -387,6 +405,7 @@ int main(void) {
         cmocka_unit_test(nothing_new_after_the_first_pass),
         cmocka_unit_test(dry_pass_counts_the_same),
         cmocka_unit_test(reserved_memory_is_enough),
+        cmocka_unit_test(all_of_it_is_reserved),
         cmocka_unit_test(failures_stick),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(backward_refuses),

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cpus.h"
 #include "support/check.h"
@@ -205,6 +206,26 @@ static void threads_share_the_cores(void **state) {
     }
 }
 
+/* With recompute=auto a rank may take its share of this machine's memory. */
+static void memory_is_shared_too(void **state) {
+    (void)state;
+    const given rows[] = {{{NULL}},
+                          {{"train.recompute", "auto", NULL}},
+                          {{"train.recompute", "auto", "train.memory_limit", "3GiB", NULL}}};
+    for (int i = 0; i < CADRE_COUNT(rows); i++) {
+        cadre_settings *set = opened(&rows[i]);
+        const cadre_facts facts = {.world = 2, .local_size = 2};
+        double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+        OK(cadre_settings_resolve(set, &facts));
+        const char *limit = cadre_settings_get(set, "train.memory_limit");
+        if (i == 0) assert_null(limit);
+        if (i == 1) assert_true(strtod(limit, NULL) == machine / 2);
+        if (i == 2) assert_string_equal(limit, "3GiB");
+        assert_int_equal(cadre_settings_given(set, "train.memory_limit"), i == 2);
+        cadre_settings_close(&set);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void refused(void **state) {
@@ -245,9 +266,9 @@ static void refused(void **state) {
 static void later(void **state) {
     (void)state;
     static const char *const rows[][2] = {
-        {"train.canonical", "true"}, {"train.recompute", "block"},  {"train.memory_limit", "1GiB"},
-        {"parallel.zero", "1"},      {"parallel.tp", "2"},          {"parallel.pp", "2"},
-        {"parallel.cp", "2"},        {"parallel.sequence", "true"}, {"checkpoint.async", "true"},
+        {"train.canonical", "true"},  {"parallel.zero", "1"}, {"parallel.tp", "2"},
+        {"parallel.pp", "2"},         {"parallel.cp", "2"},   {"parallel.sequence", "true"},
+        {"checkpoint.async", "true"},
     };
     cadre_settings *set = NULL;
     OK(cadre_settings_open(&set, NULL));
@@ -345,6 +366,7 @@ int main(void) {
         cmocka_unit_test(every_default),
         cmocka_unit_test(worked_out),
         cmocka_unit_test(threads_share_the_cores),
+        cmocka_unit_test(memory_is_shared_too),
         cmocka_unit_test(refused),
         cmocka_unit_test(later),
         cmocka_unit_test(names_after_the_run_file),

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * train.recompute and train.memory_limit: how many blocks a pass computes again. `auto` takes the
+ * fewest that fit, found by dry passes; what does not fit is refused with what is needed and what
+ * would help.
+ */
+#include "base/status.h"
+#include "train/run_private.h"
+
+enum { RECOMPUTE_NONE, RECOMPUTE_BLOCK, RECOMPUTE_AUTO };
+
+static bool fits(const cadre_train_cfg *c, int64_t bytes) {
+    return c->memory_limit == CADRE_UNSET || bytes <= c->memory_limit;
+}
+
+bool cadre_recompute_asked(const cadre_train_cfg *c) {
+    return c->recompute != RECOMPUTE_NONE || c->memory_limit != CADRE_UNSET;
+}
+
+static cadre_status refuse(const cadre_train_cfg *c, int64_t need, int64_t least) {
+    char needed[32], limit[32], lowest[32], hint[160] = "";
+    cadre_show_bytes(needed, sizeof needed, (double)need);
+    cadre_show_bytes(limit, sizeof limit, (double)c->memory_limit);
+    cadre_show_bytes(lowest, sizeof lowest, (double)least);
+    if (fits(c, least))
+        snprintf(hint, sizeof hint,
+                 "give train.recompute=auto (%s with every block computed again)", lowest);
+    else
+        snprintf(
+            hint, sizeof hint,
+            "%s%s%stake a smaller train.micro_batch, train.context or model, or a larger limit",
+            c->recompute == RECOMPUTE_NONE ? "train.recompute=block would still need " : "",
+            c->recompute == RECOMPUTE_NONE ? lowest : "",
+            c->recompute == RECOMPUTE_NONE ? "; " : "");
+    return CADRE_FAIL(CADRE_ERESOURCE, "a rank needs %s%s, above train.memory_limit=%s; %s", needed,
+                      c->recompute == RECOMPUTE_NONE ? "" : " even with every block computed again",
+                      limit, hint);
+}
+
+cadre_status cadre_recompute_choose(const cadre_train_cfg *c, const cadre_parallel *p,
+                                    const cadre_pass *shapes, int64_t others, int *ret_blocks,
+                                    cadre_pass_cost *ret_cost) {
+    cadre_pass_cost cost, least;
+    int blocks = c->recompute == RECOMPUTE_BLOCK ? CADRE_RECOMPUTE_ALL : 0;
+    CADRE_TRY(cadre_parallel_measure(p, shapes, blocks, &cost));
+    if (c->recompute == RECOMPUTE_AUTO && !fits(c, others + cost.activations))
+        CADRE_TRY(cadre_parallel_fit(p, shapes, c->memory_limit - others, &blocks, &cost));
+    if (!fits(c, others + cost.activations)) {
+        CADRE_TRY(cadre_parallel_measure(p, shapes, CADRE_RECOMPUTE_ALL, &least));
+        return refuse(c, others + cost.activations, others + least.activations);
+    }
+    *ret_blocks = blocks;
+    *ret_cost = cost;
+    return CADRE_OK;
+}
