@@ -98,7 +98,7 @@ cadre_status cadre_parallel_check_equal(cadre_parallel *p, int64_t step);
 uint64_t cadre_parallel_hash(cadre_parallel *p);
 
 /* For forward passes of one's own (evaluation): a tape over this context's parameters, without
- * gradients. */
+ * gradients, in the memory that a step's passes lie in between the steps; closed before it. */
 cadre_status cadre_parallel_tape(cadre_parallel *p, cadre_tape **ret_tape);
 
 /* Arrays of parameter `id` (dims as in the model): its weights as they are kept (f32 in bf16 runs,

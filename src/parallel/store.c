@@ -101,7 +101,9 @@ void cadre_parallel_stores(cadre_parallel *p) {
 }
 
 cadre_status cadre_parallel_tape(cadre_parallel *p, cadre_tape **ret_tape) {
-    return cadre_tape_open(ret_tape, p->queue, &p->reading, p->span.dtype);
+    CADRE_TRY(cadre_tape_open(ret_tape, p->queue, &p->reading, p->span.dtype));
+    cadre_tape_borrow(*ret_tape, p->tape);
+    return CADRE_OK;
 }
 
 typedef struct scan {

@@ -35,7 +35,7 @@ static cadre_status make_gradient(cadre_tape *t, tape_slot *s) {
     s->gradient = s->tensor;
     s->gradient.id = -1;
     CADRE_TRY(
-        cadre_recycler_take(&t->memory, cadre_tensor_bytes(&s->gradient), &s->gradient_memory));
+        cadre_recycler_take(t->memory, cadre_tensor_bytes(&s->gradient), &s->gradient_memory));
     s->gradient.data = s->gradient_memory->data;
     s->has_gradient = true;
     return CADRE_OK;
@@ -49,7 +49,7 @@ static cadre_status own_gradient(cadre_tape *t, tape_slot *s) {
     s->gradient_memory = NULL;
     cadre_status st = make_gradient(t, s);
     if (!st && from) memcpy(s->gradient.data, from, cadre_tensor_bytes(&s->gradient));
-    cadre_recycler_give(&t->memory, &shared);
+    cadre_recycler_give(t->memory, &shared);
     return st;
 }
 
@@ -151,9 +151,9 @@ static cadre_status count_down(cadre_tape *t, const tape_node *n) {
 /* What only this node's replay still needed. */
 static void release(cadre_tape *t, tape_node *n) {
     tape_slot *out = cadre_tape_slot(t, n->call.out);
-    for (int k = 0; k < CADRE_OP_SAVED; k++) cadre_recycler_give(&t->memory, &n->saved_memory[k]);
+    for (int k = 0; k < CADRE_OP_SAVED; k++) cadre_recycler_give(t->memory, &n->saved_memory[k]);
     if (out->kept) return;
-    cadre_recycler_give(&t->memory, &out->gradient_memory);
+    cadre_recycler_give(t->memory, &out->gradient_memory);
     if (!out->loss) cadre_tape_give(t, out);
 }
 
@@ -193,6 +193,8 @@ static cadre_status start(cadre_tape *t, tape_slot *out, const cadre_tensor *dou
     char a[96], b[96];
     CADRE_CHECK(t->pass.training, CADRE_EUSAGE, "the pass was not begun as a training pass");
     CADRE_CHECK(!t->replayed, CADRE_EUSAGE, "a pass is replayed once");
+    CADRE_CHECK(t->memory->holder == t, CADRE_EUSAGE,
+                "another tape has begun a pass in the memory of this one's");
     CADRE_CHECK(out && out->producer >= 0, CADRE_EUSAGE,
                 "the backward pass starts from a tensor that this tape recorded");
     CADRE_CHECK(!dout == out->loss, CADRE_EUSAGE,

@@ -54,7 +54,7 @@ void cadre_tape_drop_block(cadre_tape *t) {
         tape_node *n = node_at(t, i);
         n->dropped = true;
         for (int k = 0; k < CADRE_OP_SAVED; k++) {
-            cadre_recycler_give(&t->memory, &n->saved_memory[k]);
+            cadre_recycler_give(t->memory, &n->saved_memory[k]);
             n->saved[k].data = NULL;
         }
     }
@@ -85,7 +85,7 @@ static void mark(cadre_tape *t, int first, int last) {
 }
 
 static cadre_status take(cadre_tape *t, cadre_tensor *tensor, cadre_piece **ret_piece) {
-    CADRE_TRY(cadre_recycler_take(&t->memory, cadre_tensor_bytes(tensor), ret_piece));
+    CADRE_TRY(cadre_recycler_take(t->memory, cadre_tensor_bytes(tensor), ret_piece));
     tensor->data = (*ret_piece)->data;
     return CADRE_OK;
 }
@@ -107,7 +107,7 @@ static cadre_status run_again(cadre_tape *t, tape_node *n) {
     for (int k = 0; k < CADRE_OP_SAVED; k++)
         if (call.saved[k]) CADRE_TRY(take(t, &n->saved[k], &n->saved_memory[k]));
     cadre_status st = cadre_op_run(t->queue, &call, CADRE_FORWARD);
-    cadre_recycler_give(&t->memory, &aside);
+    cadre_recycler_give(t->memory, &aside);
     if (st) return st;
     return t->store->between ? t->store->between(t->store->self) : CADRE_OK;
 }

@@ -19,7 +19,7 @@ cadre_status cadre_tape_make(cadre_tape *t, cadre_dtype dtype, const cadre_dims 
     CADRE_TRY(cadre_shelf_add(&t->slots, &s));
     s->tensor = (cadre_tensor){.dtype = dtype, .dims = *dims, .id = t->slots.count - 1};
     s->producer = -1;
-    CADRE_TRY(cadre_recycler_take(&t->memory, cadre_tensor_bytes(&s->tensor), &s->memory));
+    CADRE_TRY(cadre_recycler_take(t->memory, cadre_tensor_bytes(&s->tensor), &s->memory));
     s->tensor.data = s->memory->data;
     *ret_slot = s;
     return CADRE_OK;
@@ -106,13 +106,13 @@ static cadre_status make_results(cadre_tape *t, tape_node *n, tape_slot **ret_ou
         n->saved[i] =
             (cadre_tensor){.dtype = made.saved[i].dtype, .dims = made.saved[i].dims, .id = -1};
         CADRE_TRY(
-            cadre_recycler_take(&t->memory, cadre_tensor_bytes(&n->saved[i]), &n->saved_memory[i]));
+            cadre_recycler_take(t->memory, cadre_tensor_bytes(&n->saved[i]), &n->saved_memory[i]));
         n->saved[i].data = n->saved_memory[i]->data;
         n->call.saved[i] = &n->saved[i];
     }
     if (made.scratch.dims.n < 0) return CADRE_OK;
     n->scratch = (cadre_tensor){.dtype = made.scratch.dtype, .dims = made.scratch.dims, .id = -1};
-    CADRE_TRY(cadre_recycler_take(&t->memory, cadre_tensor_bytes(&n->scratch), &n->scratch_memory));
+    CADRE_TRY(cadre_recycler_take(t->memory, cadre_tensor_bytes(&n->scratch), &n->scratch_memory));
     n->scratch.data = n->scratch_memory->data;
     n->call.scratch = &n->scratch;
     return CADRE_OK;
@@ -123,7 +123,7 @@ static cadre_status run_forward(cadre_tape *t, tape_node *n) {
     if (t->pass.training && cadre_op_table[n->call.op].params_in_forward)
         for (int k = 0; k < CADRE_OP_PARAM; k++) cadre_tape_aim_parameter(t, n, k);
     CADRE_TRY(cadre_op_run(t->queue, &n->call, CADRE_FORWARD));
-    cadre_recycler_give(&t->memory, &n->scratch_memory);
+    cadre_recycler_give(t->memory, &n->scratch_memory);
     n->call.scratch = NULL;
     return CADRE_OK;
 }
@@ -145,7 +145,7 @@ static cadre_status keep(cadre_tape *t, tape_node *n, tape_slot *out) {
 }
 
 static void forget(cadre_tape *t, tape_node *n) {
-    for (int i = 0; i < CADRE_OP_SAVED; i++) cadre_recycler_give(&t->memory, &n->saved_memory[i]);
+    for (int i = 0; i < CADRE_OP_SAVED; i++) cadre_recycler_give(t->memory, &n->saved_memory[i]);
     cadre_shelf_clear(&t->nodes);
 }
 

@@ -24,6 +24,8 @@ typedef struct cadre_recycler {
     cadre_shelf pieces;
     cadre_piece *free;
     bool dry;
+    size_t reserved;    /* bytes, before the first pass */
+    const void *holder; /* the tape whose pass lies in it */
 } cadre_recycler;
 
 cadre_status cadre_recycler_open(cadre_recycler *r, size_t first_bytes, bool dry);

@@ -19,7 +19,8 @@ cadre_status cadre_tape_open(cadre_tape **ret_tape, cadre_queue *queue,
     t->slots.size = sizeof(tape_slot);
     t->nodes.size = sizeof(tape_node);
     t->placeholder = (cadre_tensor){.dtype = dtype, .dims = cadre_dims0(), .id = -1};
-    cadre_status st = cadre_recycler_open(&t->memory, 0, queue->meta);
+    t->memory = &t->own;
+    cadre_status st = cadre_recycler_open(&t->own, 0, queue->meta);
     if (st) {
         cadre_tape_close(&t);
         return st;
@@ -31,7 +32,7 @@ cadre_status cadre_tape_open(cadre_tape **ret_tape, cadre_queue *queue,
 void cadre_tape_close(cadre_tape **tape) {
     cadre_tape *t = *tape;
     if (!t) return;
-    cadre_recycler_close(&t->memory);
+    cadre_recycler_close(&t->own);
     cadre_shelf_free(&t->slots);
     cadre_shelf_free(&t->nodes);
     cadre_free(&t->use);
@@ -40,13 +41,20 @@ void cadre_tape_close(cadre_tape **tape) {
 
 cadre_status cadre_tape_reserve(cadre_tape *t, size_t bytes) {
     CADRE_CHECK(!t->begun, CADRE_EUSAGE, "a tape reserves memory before its first pass");
-    cadre_recycler_close(&t->memory);
-    return cadre_recycler_open(&t->memory, bytes, t->queue->meta);
+    if (bytes <= t->memory->reserved) return CADRE_OK;
+    cadre_recycler_close(t->memory);
+    CADRE_TRY(cadre_recycler_open(t->memory, bytes, t->queue->meta));
+    t->memory->reserved = bytes;
+    return CADRE_OK;
+}
+
+void cadre_tape_borrow(cadre_tape *t, cadre_tape *lender) {
+    t->memory = lender->memory;
 }
 
 cadre_status cadre_tape_reserve_like(cadre_tape *t, const cadre_tape *dry) {
     CADRE_TRY(cadre_tape_reserve(t, cadre_tape_peak_bytes(dry)));
-    CADRE_TRY(cadre_shelf_reserve(&t->memory.pieces, &dry->memory.pieces));
+    CADRE_TRY(cadre_shelf_reserve(&t->memory->pieces, &dry->memory->pieces));
     CADRE_TRY(cadre_shelf_reserve(&t->slots, &dry->slots));
     CADRE_TRY(cadre_shelf_reserve(&t->nodes, &dry->nodes));
     if (t->use_room >= dry->use_room) return CADRE_OK;
@@ -85,7 +93,8 @@ static cadre_status add_input(cadre_tape *t, const cadre_named_tensor *input) {
 static cadre_status begin(cadre_tape *t, const cadre_pass *pass) {
     CADRE_CHECK(pass->inputs >= 0 && pass->inputs <= CADRE_TAPE_INPUTS, CADRE_EUSAGE,
                 "a pass takes at most %d tensors, not %d", CADRE_TAPE_INPUTS, pass->inputs);
-    CADRE_TRY(cadre_recycler_reset(&t->memory));
+    CADRE_TRY(cadre_recycler_reset(t->memory));
+    t->memory->holder = t;
     for (int i = 0; i < pass->inputs; i++) CADRE_TRY(add_input(t, &pass->input[i]));
     return CADRE_OK;
 }
@@ -156,7 +165,7 @@ void cadre_tape_hand_over(cadre_tape *t, cadre_tensor *x) {
 }
 
 void cadre_tape_give(cadre_tape *t, tape_slot *s) {
-    cadre_recycler_give(&t->memory, &s->memory);
+    cadre_recycler_give(t->memory, &s->memory);
     s->tensor.data = NULL;
 }
 
@@ -204,5 +213,5 @@ int cadre_tape_length(const cadre_tape *t) {
 }
 
 size_t cadre_tape_peak_bytes(const cadre_tape *t) {
-    return cadre_arena_peak(t->memory.arena);
+    return cadre_arena_peak(t->memory->arena);
 }

@@ -46,6 +46,9 @@ cadre_status cadre_tape_reserve_like(cadre_tape *t, const cadre_tape *dry);
  * it was handed, and is computed again in the backward pass; results are the same bits. Blocks with
  * a loss, and those that would save nothing, are left out. 0 (the start): none. */
 void cadre_tape_recompute(cadre_tape *t, int blocks);
+/* Before the first pass of `t`: its passes lie in the memory of `lender`, which is closed after it.
+ * One of the two has a pass at a time: a begin ends the other's. */
+void cadre_tape_borrow(cadre_tape *t, cadre_tape *lender);
 cadre_status cadre_tape_begin(cadre_tape *t, const cadre_pass *pass);
 /* Block marks, for the store's hooks and for recomputation later. A tensor that one block hands to
  * the next is the only way between. */

@@ -52,7 +52,7 @@ struct cadre_tape {
     cadre_queue *queue;
     const cadre_param_store *store;
     cadre_dtype dtype;
-    cadre_recycler memory;
+    cadre_recycler own, *memory; /* its own, or the one that another tape lends */
     cadre_shelf slots, nodes;
     tape_use *use; /* by parameter id */
     int use_room;

@@ -238,6 +238,30 @@ static void all_of_it_is_reserved(void **state) {
     }
 }
 
+/* A second tape in the memory of the first: no byte more, and one pass at a time. */
+static void a_tape_may_lend_its_memory(void **state) {
+    (void)state;
+    bench b;
+    bench_open(&b, "ref", NULL);
+    pass_over(&b, deep);
+    pass_over(&b, deep);
+    int64_t before = cadre_mem_live(CADRE_MEM_ACTIVATIONS);
+    OK(cadre_tape_begin(b.tape, &b.pass));
+    cadre_tensor *loss = two_blocks(&b);
+    cadre_tape *first = b.tape;
+    b.tape = NULL;
+    OK(cadre_tape_open(&b.tape, b.queue, cadre_plain_store_view(b.store), CADRE_F64));
+    cadre_tape_borrow(b.tape, first);
+    pass_over(&b, deep);
+    assert_int_equal(cadre_mem_live(CADRE_MEM_ACTIVATIONS), before);
+    FAILS(cadre_tape_backward(first, loss, NULL), CADRE_EUSAGE, "another tape");
+    cadre_tape_close(&b.tape);
+    b.tape = first;
+    pass_over(&b, deep);
+    assert_int_equal(cadre_mem_live(CADRE_MEM_ACTIVATIONS), before);
+    bench_close(&b);
+}
+
 /* ---- failures ---- */
 
 static void failures_stick(void **state) {
@@ -406,6 +430,7 @@ int main(void) {
         cmocka_unit_test(dry_pass_counts_the_same),
         cmocka_unit_test(reserved_memory_is_enough),
         cmocka_unit_test(all_of_it_is_reserved),
+        cmocka_unit_test(a_tape_may_lend_its_memory),
         cmocka_unit_test(failures_stick),
         cmocka_unit_test(mistakes),
         cmocka_unit_test(backward_refuses),
