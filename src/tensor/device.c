@@ -38,6 +38,11 @@ cadre_status cadre_compute_dtype(const char *name, cadre_dtype *ret_dtype) {
     return CADRE_OK;
 }
 
+int64_t cadre_library_bytes(int threads) {
+    enum { PROCESS = 8 << 20, THREAD = 14 << 20 };
+    return PROCESS + (int64_t)threads * THREAD;
+}
+
 cadre_status cadre_queue_open(cadre_queue **ret_queue, const char *backend, cadre_pool *pool) {
     const cadre_backend *b = cadre_backend_find(backend);
     if (!b) {

@@ -23,6 +23,7 @@ typedef struct cadre_queue {
     cadre_pool *pool;                    /* borrowed; NULL: the caller alone */
     bool meta;                           /* shapes and costs only, no data */
     cadre_cost cost; /* of all operations since the queue was opened (counted on every backend) */
+    int64_t scratch; /* bytes, the most that a thread's kernels need in one of them (on meta too) */
     struct cadre_op_watch *watch; /* tensor/ops/ops.h; NULL: nobody looks */
 } cadre_queue;
 
@@ -37,5 +38,9 @@ cadre_status cadre_compute_dtype(const char *name, cadre_dtype *ret_dtype);
 bool cadre_has_bf16(void); /* does this processor have instructions for bf16? */
 /* What a pool thread must run once before it calls kernels (one OpenMP thread a pool thread). */
 void cadre_kernel_thread_start(int worker);
+/* What the library of matrix products takes for itself in a process of so many threads: pages of
+ * its code, generated kernels, packing memory. No library says; measured once (tensor/README.md).
+ */
+int64_t cadre_library_bytes(int threads);
 
 #endif

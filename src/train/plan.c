@@ -21,27 +21,34 @@ cadre_pass cadre_plan_shapes(const cadre_train_cfg *c, bool training) {
     return pass;
 }
 
-/* An evaluation has a tape of its own; of all bytes but the step's activations. */
+/* All bytes but those of activations; what an evaluation takes of these, 0 when there is none. */
 static cadre_status measure_rest(const cadre_config *c, const cadre_parallel *p,
-                                 const cadre_plan_facts *facts, cadre_plan *plan) {
+                                 const cadre_plan_facts *facts, cadre_plan *plan,
+                                 int64_t *ret_evaluation) {
     const cadre_pass evaluation = cadre_plan_shapes(&c->train, false);
-    cadre_pass_cost cost = {0};
-    if (facts->evaluates) CADRE_TRY(cadre_parallel_measure(p, &evaluation, 0, &cost));
+    cadre_pass_cost cost;
+    CADRE_TRY(cadre_parallel_measure(p, &evaluation, 0, &cost));
     cadre_parallel_bytes(p, plan->bytes_per_rank);
-    plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] = cost.activations;
+    plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] = 0;
     plan->bytes_per_rank[CADRE_MEM_LOADER] += facts->loader_bytes;
-    plan->bytes_per_rank[CADRE_MEM_OTHER] += facts->base_bytes;
+    plan->bytes_per_rank[CADRE_MEM_WORKSPACE] += c->run.threads * cost.scratch;
+    plan->bytes_per_rank[CADRE_MEM_OTHER] +=
+        facts->base_bytes + cadre_library_bytes((int)c->run.threads);
+    *ret_evaluation = facts->evaluates ? cost.activations : 0;
     return CADRE_OK;
 }
 
-static cadre_status measure_step(const cadre_config *c, const cadre_parallel *p, cadre_plan *plan) {
+/* Evaluations lie in the memory of the step's passes. */
+static cadre_status measure_step(const cadre_config *c, const cadre_parallel *p, int64_t evaluation,
+                                 cadre_plan *plan) {
     const cadre_pass step = cadre_plan_shapes(&c->train, true);
     cadre_pass_cost cost;
     int64_t others = 0;
     for (int i = 0; i < CADRE_MEM_KINDS; i++) others += plan->bytes_per_rank[i];
     CADRE_TRY(cadre_recompute_choose(&c->train, p, &step, others, &plan->recompute, &cost));
     double per_step = (double)(c->train.batch / c->train.micro_batch); /* of all ranks */
-    plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] += cost.activations;
+    plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] =
+        cost.activations > evaluation ? cost.activations : evaluation;
     plan->flops_per_step = cost.flops * per_step;
     plan->recomputed_blocks = cost.again_blocks;
     plan->recompute_flops_per_step = cost.again_flops * per_step;
@@ -53,8 +60,9 @@ static cadre_status measure(cadre_comm *alone, cadre_queue *queue, const cadre_m
                             cadre_plan *plan) {
     cadre_parallel *p = NULL;
     CADRE_TRY(cadre_parallel_open(&p, alone, model, queue, &c->parallel, &c->optim));
-    cadre_status st = measure_rest(c, p, facts, plan);
-    if (!st) st = measure_step(c, p, plan);
+    int64_t evaluation = 0;
+    cadre_status st = measure_rest(c, p, facts, plan, &evaluation);
+    if (!st) st = measure_step(c, p, evaluation, plan);
     if (!st) {
         plan->traffic_bytes = cadre_parallel_traffic(p);
         plan->buckets = cadre_parallel_bucket_count(p);

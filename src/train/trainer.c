@@ -214,7 +214,8 @@ static cadre_status fit(cadre_trainer *t, cutter *c) {
     evaluation.training = false;
     CADRE_TRY(cadre_parallel_measure(t->parallel, &evaluation, 0, &cost));
     cadre_parallel_bytes(t->parallel, bytes);
-    bytes[CADRE_MEM_ACTIVATIONS] = cost.activations;
+    bytes[CADRE_MEM_ACTIVATIONS] = 0;
+    others += t->cfg.run.threads * cost.scratch + cadre_library_bytes((int)t->cfg.run.threads);
     for (int i = 0; i < CADRE_MEM_KINDS; i++) others += bytes[i];
     CADRE_TRY(cadre_recompute_choose(&t->cfg.train, t->parallel, &step, others, &blocks, &cost));
     cadre_parallel_recompute(t->parallel, blocks);

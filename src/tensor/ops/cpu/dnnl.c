@@ -266,35 +266,63 @@ static dnnl_status_t run_primitive(const entry *e, const void *a, const void *b,
 }
 
 /* `rows` of `columns` elements, `ld` apart, one after the other in f32. */
-static const float *widen_matrix(const uint16_t *from, int64_t rows, int64_t columns, int64_t ld,
-                                 float *to) {
+static void widen_matrix(const uint16_t *from, int64_t rows, int64_t columns, int64_t ld,
+                         float *to) {
     if (ld == columns)
         cadre_widen(from, to, rows * columns);
     else
         for (int64_t r = 0; r < rows; r++) cadre_widen(from + r * ld, to + r * columns, columns);
-    return to;
 }
 
-/* The product in f32 of operands in bf16. */
+enum { WIDE_MOST = CADRE_PRODUCT_SCRATCH / 3 / sizeof(float), WIDE_COLUMNS = 1024 };
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* Columns [n, n + columns) of the product, over blocks of k. `room`: WIDE_MOST for each operand. */
+static dnnl_status_t run_widened_columns(const cadre_product *p, const uint16_t *a,
+                                         const uint16_t *b, int64_t n, int64_t columns,
+                                         int64_t depth, float *room, float *c, int64_t ldc) {
+    dnnl_status_t st = dnnl_success;
+    float *b_room = room + WIDE_MOST;
+    for (int64_t k = 0; st == dnnl_success && k < p->k; k += depth) {
+        int64_t part = least(depth, p->k - k);
+        cadre_product f = *p;
+        f.n = columns, f.k = part, f.ldc = ldc;
+        f.lda = p->a_transposed ? p->m : part;
+        f.ldb = p->b_transposed ? part : columns;
+        f.add = p->add || k > 0;
+        widen_matrix(a + (p->a_transposed ? k * p->lda : k), p->a_transposed ? part : p->m, f.lda,
+                     p->lda, room);
+        widen_matrix(b + (p->b_transposed ? n * p->ldb + k : k * p->ldb + n),
+                     p->b_transposed ? columns : part, f.ldb, p->ldb, b_room);
+        st = run_sgemm(&f, room, b_room, c);
+    }
+    return st;
+}
+
+/* The product in f32 of operands in bf16, in blocks: what is widened at a time stays small. */
 static cadre_status run_widened(const cadre_product *p, const uint16_t *a, const uint16_t *b,
                                 void *c, dnnl_status_t *ret_status) {
-    int64_t a_rows = p->a_transposed ? p->k : p->m, b_rows = p->b_transposed ? p->n : p->k;
-    int64_t a_columns = p->a_transposed ? p->m : p->k, b_columns = p->b_transposed ? p->k : p->n;
+    int64_t depth = least(p->k, WIDE_MOST / (p->m > WIDE_COLUMNS ? p->m : WIDE_COLUMNS));
+    int64_t step = least(p->n, WIDE_MOST / (p->m > depth ? p->m : depth));
     bool narrow = p->c == CADRE_BF16;
-    size_t a_floats = (size_t)(a_rows * a_columns), b_floats = (size_t)(b_rows * b_columns);
-    size_t c_floats = narrow ? (size_t)(p->m * p->n) : 0;
     float *room = NULL;
-    CADRE_TRY(cadre_scratch((a_floats + b_floats + c_floats) * sizeof *room, &room));
-    float *wide = narrow ? room + a_floats + b_floats : c;
-    cadre_product f = *p;
-    f.lda = a_columns;
-    f.ldb = b_columns;
-    if (narrow) f.ldc = p->n;
-    if (narrow && p->add) widen_matrix(c, p->m, p->n, p->ldc, wide);
-    *ret_status = run_sgemm(&f, widen_matrix(a, a_rows, a_columns, p->lda, room),
-                            widen_matrix(b, b_rows, b_columns, p->ldb, room + a_floats), wide);
-    for (int64_t r = 0; narrow && r < p->m; r++)
-        cadre_narrow(wide + r * p->n, (uint16_t *)c + r * p->ldc, p->n);
+    CADRE_CHECK(p->m <= WIDE_MOST, CADRE_EINTERNAL, "a product of %lld rows in bf16; %lld at most",
+                (long long)p->m, (long long)WIDE_MOST);
+    CADRE_TRY(cadre_scratch(CADRE_PRODUCT_SCRATCH, &room));
+    float *wide = room + 2 * WIDE_MOST;
+    for (int64_t n = 0; *ret_status == dnnl_success && n < p->n; n += step) {
+        int64_t columns = least(step, p->n - n);
+        uint16_t *narrow_c = (uint16_t *)c + n;
+        if (narrow && p->add) widen_matrix(narrow_c, p->m, columns, p->ldc, wide);
+        *ret_status =
+            run_widened_columns(p, a, b, n, columns, depth, room, narrow ? wide : (float *)c + n,
+                                narrow ? columns : p->ldc);
+        for (int64_t r = 0; narrow && r < p->m; r++)
+            cadre_narrow(wide + r * columns, narrow_c + r * p->ldc, columns);
+    }
     return CADRE_OK;
 }
 

@@ -24,6 +24,9 @@ extern _Thread_local int64_t *cadre_product_timer;
 /* Any thread. What it keeps (primitives, scratch) is the thread's own, until the thread ends. */
 cadre_status cadre_product_run(const cadre_product *p, const void *a, const void *b, void *c);
 
+/* Bytes of a thread's scratch that a product of bf16 takes where it is widened. */
+enum { CADRE_PRODUCT_SCRATCH = 12 << 20 };
+
 /* Has this processor products of bf16 that are faster than those of f32? Where it has not, bf16
  * operands are widened a product at a time and multiplied in f32. */
 bool cadre_product_bf16_is_fast(void);

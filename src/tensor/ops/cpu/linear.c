@@ -249,3 +249,8 @@ cadre_status cadre_cpu_linear_params(cadre_queue *q, cadre_call *c) {
     if (c->dparam[1]) CADRE_TRY(cadre_pooled(q, c, cadre_columns(c->out), COLUMNS, bias_columns));
     return CADRE_OK;
 }
+
+int64_t cadre_linear_scratch(const cadre_call *c) {
+    bool widened = c->in[0]->dtype == CADRE_BF16 && !cadre_product_bf16_is_fast();
+    return widened ? CADRE_PRODUCT_SCRATCH : 0;
+}
