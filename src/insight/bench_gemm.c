@@ -50,7 +50,7 @@ static cadre_status sample_square(job *j) {
 /* Samples of all ways in turn, `n` each, into ns[way * n ..]. */
 static cadre_status sample_ways(job *j, const cadre_bench_product *p, int64_t n, double *ns) {
     for (int64_t i = 0; i < n; i++) {
-        for (int way = 0; way < CADRE_BENCH_WAYS; way++)
+        for (int way = 0; way < cadre_bench_way_count(j->model.queue); way++)
             CADRE_TRY(sample(j, &j->runner, p, way, &ns[way * n + i]));
         if (i % 4 == 0) CADRE_TRY(sample_square(j));
     }
@@ -61,12 +61,12 @@ static cadre_status measure(job *j, int which) {
     const cadre_bench_product *p = &j->list.at[which];
     double first = 0, *ns = NULL;
     int64_t n = 0;
-    for (int way = 0; way < CADRE_BENCH_WAYS; way++)
+    for (int way = 0; way < cadre_bench_way_count(j->model.queue); way++)
         for (int i = 0; i < 2; i++) CADRE_TRY(sample(j, &j->runner, p, way, &first));
     CADRE_TRY(cadre_bench_samples(j->model.world, j->opts, 1, first * CADRE_BENCH_WAYS, &n));
     CADRE_TRY(cadre_alloc_array(&ns, CADRE_MEM_OTHER, n * CADRE_BENCH_WAYS, sizeof *ns));
     cadre_status st = sample_ways(j, p, n, ns);
-    for (int way = 0; !st && way < CADRE_BENCH_WAYS; way++) {
+    for (int way = 0; !st && way < cadre_bench_way_count(j->model.queue); way++) {
         cadre_bench_stats s = cadre_bench_stats_of(ns + way * n, n);
         if (way == 0) j->stats[which] = s;
         if (way == 0 || s.median < j->best[which].median) {

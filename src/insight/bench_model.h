@@ -88,6 +88,8 @@ void cadre_bench_products_free(cadre_bench_products *list);
 /* Ways to compute one and the same product, the step's own first. */
 enum { CADRE_BENCH_WAYS = 4 };
 extern const char *const cadre_bench_ways[CADRE_BENCH_WAYS];
+/* Those that differ: without further threads columns are not shared out. */
+int cadre_bench_way_count(const cadre_queue *queue);
 
 typedef struct cadre_bench_runner {
     cadre_queue *queue;

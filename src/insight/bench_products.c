@@ -19,6 +19,10 @@
 const char *const cadre_bench_ways[CADRE_BENCH_WAYS] = {"step", "whole", "plain", "columns"};
 enum { STEP, WHOLE, PLAIN, COLUMNS };
 
+int cadre_bench_way_count(const cadre_queue *queue) {
+    return cadre_pool_threads(queue->pool) > 1 ? CADRE_BENCH_WAYS : COLUMNS;
+}
+
 double cadre_bench_product_flops(const cadre_bench_product *p) {
     return 2.0 * (double)p->rows * (double)p->in * (double)p->out;
 }

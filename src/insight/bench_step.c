@@ -22,7 +22,8 @@
 #include "insight/bench_model.h"
 #include "insight/document.h"
 
-enum { TRIES = 3, FAR_BEHIND = 2 };
+enum { TRIES = 3, LONG_NS = 100000000 };
+static const double far_behind = 1.25;
 
 /* ---- parts ---- */
 
@@ -171,7 +172,7 @@ static cadre_status time_products(job *j, double *ret_ns) {
 /* ---- before measuring ---- */
 
 /* The fastest of a few tries, each the mean over the ranks; a way that is far behind `least` (0:
- * none yet) is given up. */
+ * none yet) is given up, a long one tried twice. */
 static cadre_status try_way(job *j, const cadre_bench_product *p, int way,
                             const cadre_bench_place *place, double least, double *ret_best) {
     double best = 0;
@@ -180,10 +181,10 @@ static cadre_status try_way(job *j, const cadre_bench_product *p, int way,
         int64_t begin = cadre_now_ns();
         CADRE_TRY(cadre_bench_runner_run(&j->runner, p, way, place));
         double ns = (double)(cadre_now_ns() - begin);
-        if (i == 0) continue; /* makes the primitive */
         CADRE_TRY(cadre_bench_mean(j->model.world, &ns, 1));
-        if (i == 1 || ns < best) best = ns;
-        if (least > 0 && best > FAR_BEHIND * least) break;
+        if (i == 0 && ns < LONG_NS) continue; /* makes the primitive */
+        if (best == 0 || ns < best) best = ns;
+        if ((least > 0 && best > far_behind * least) || (best > LONG_NS && i > 0)) break;
     }
     *ret_best = best;
     return CADRE_OK;
@@ -205,7 +206,7 @@ static cadre_status find_ways(job *j) {
     CADRE_TRY(cadre_alloc_array(&j->best, CADRE_MEM_OTHER, j->list.count, sizeof *j->best));
     for (int i = 0; i < j->list.count; i++) {
         const cadre_bench_place *place = place_of(j, i);
-        for (int way = 0; way < CADRE_BENCH_WAYS; way++) {
+        for (int way = 0; way < cadre_bench_way_count(j->model.queue); way++) {
             double ns = 0;
             CADRE_TRY(try_way(j, &j->list.at[i], way, place, j->best[i], &ns));
             if (way == 0) j->own_ns += ns * (double)j->list.calls[i];
