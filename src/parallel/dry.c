@@ -60,7 +60,7 @@ static cadre_status dry_pass(const cadre_parallel *p, const cadre_pass *shapes, 
         st = run_dry(p, tape, shapes);
         cadre_tape_recomputed(tape, &ret_cost->again_blocks, &ret_cost->again_flops);
         ret_cost->flops = queue->cost.flops - ret_cost->again_flops;
-        ret_cost->scratch = queue->scratch;
+        ret_cost->kept = queue->kept;
         ret_cost->activations = (int64_t)cadre_tape_peak_bytes(tape);
     }
     if (!st && like) st = cadre_tape_reserve_like(like, tape);

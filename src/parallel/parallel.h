@@ -67,7 +67,7 @@ void cadre_parallel_on_action(cadre_parallel *p, void (*after)(void *self), void
 /* What a pass holds and costs on one rank. */
 typedef struct cadre_pass_cost {
     int64_t activations; /* bytes at the peak */
-    int64_t scratch;     /* bytes that its kernels keep a thread */
+    cadre_kept kept;     /* by its kernels, a thread */
     double flops;        /* without what is computed again */
     int again_blocks;    /* that are computed again */
     double again_flops;

@@ -38,9 +38,9 @@ cadre_status cadre_compute_dtype(const char *name, cadre_dtype *ret_dtype) {
     return CADRE_OK;
 }
 
-int64_t cadre_library_bytes(int threads) {
-    enum { PROCESS = 8 << 20, THREAD = 14 << 20 };
-    return PROCESS + (int64_t)threads * THREAD;
+int64_t cadre_library_bytes(int threads, int64_t packed) {
+    enum { PROCESS = 6 << 20, THREAD = 2 << 20, HELD = 4 };
+    return PROCESS + threads * (THREAD + HELD * packed);
 }
 
 cadre_status cadre_queue_open(cadre_queue **ret_queue, const char *backend, cadre_pool *pool) {

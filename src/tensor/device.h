@@ -18,12 +18,18 @@ typedef struct cadre_cost {
     double bytes;        /* moved to and from memory, at least */
 } cadre_cost;
 
+/* Bytes that kernels keep a thread: scratch of our own (counted as workspace), and operands that
+ * oneDNN packs for a product (not counted: its own). */
+typedef struct cadre_kept {
+    int64_t scratch, packed;
+} cadre_kept;
+
 typedef struct cadre_queue {
     const struct cadre_backend *backend; /* tensor/ops/ops.h */
     cadre_pool *pool;                    /* borrowed; NULL: the caller alone */
     bool meta;                           /* shapes and costs only, no data */
     cadre_cost cost; /* of all operations since the queue was opened (counted on every backend) */
-    int64_t scratch; /* bytes, the most that a thread's kernels need in one of them (on meta too) */
+    cadre_kept kept; /* the most of all operations so far (on meta too) */
     struct cadre_op_watch *watch; /* tensor/ops/ops.h; NULL: nobody looks */
 } cadre_queue;
 
@@ -38,9 +44,9 @@ cadre_status cadre_compute_dtype(const char *name, cadre_dtype *ret_dtype);
 bool cadre_has_bf16(void); /* does this processor have instructions for bf16? */
 /* What a pool thread must run once before it calls kernels (one OpenMP thread a pool thread). */
 void cadre_kernel_thread_start(int worker);
-/* What the library of matrix products takes for itself in a process of so many threads: pages of
- * its code, generated kernels, packing memory. No library says; measured once (tensor/README.md).
- */
-int64_t cadre_library_bytes(int threads);
+/* What the library of matrix products takes for itself in a process of so many threads that pack so
+ * much: pages of its code, generated kernels, packing memory. No library says; measured
+ * (tensor/README.md). */
+int64_t cadre_library_bytes(int threads, int64_t packed);
 
 #endif

@@ -18,8 +18,9 @@ cadre_cost_fn cadre_linear_cost, cadre_embedding_cost, cadre_layer_norm_cost, ca
     cadre_gelu_cost, cadre_add_cost, cadre_dropout_cost, cadre_loss_cost,
     cadre_linear_cross_entropy_cost;
 
-int64_t cadre_linear_scratch(const cadre_call *c);
-int64_t cadre_attention_scratch(const cadre_call *c);
+void cadre_linear_keeps(const cadre_call *c, cadre_kept *ret);
+void cadre_linear_cross_entropy_keeps(const cadre_call *c, cadre_kept *ret);
+void cadre_attention_keeps(const cadre_call *c, cadre_kept *ret);
 
 /* Reference kernels: forward, backward towards inputs, towards parameters. */
 cadre_kernel cadre_ref_linear, cadre_ref_linear_inputs, cadre_ref_linear_params;

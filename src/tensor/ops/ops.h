@@ -114,9 +114,8 @@ typedef struct cadre_op {
     /* The gradient towards every input is dout itself: the tape may hand its memory on instead of
      * calling a backward kernel. */
     bool gradient_passes;
-    /* Bytes that the cpu backend's kernels keep a thread as scratch, where that is much; NULL: it
-     * is not. */
-    int64_t (*scratch)(const cadre_call *c);
+    /* What the cpu backend's kernels keep a thread, where that is much; NULL: it is not. */
+    void (*keeps)(const cadre_call *c, cadre_kept *ret);
     bool loss; /* makes a sum and its count, whose gradient is one: ends a formula */
 } cadre_op;
 

@@ -23,8 +23,10 @@ cadre_status cadre_op_run(cadre_queue *q, cadre_call *c, cadre_phase phase) {
     q->cost.flops += cost.flops;
     q->cost.matmul_flops += cost.matmul_flops;
     q->cost.bytes += cost.bytes;
-    int64_t scratch = op->scratch ? op->scratch(c) : 0;
-    if (q->scratch < scratch) q->scratch = scratch;
+    cadre_kept kept = {0};
+    if (op->keeps) op->keeps(c, &kept);
+    if (q->kept.scratch < kept.scratch) q->kept.scratch = kept.scratch;
+    if (q->kept.packed < kept.packed) q->kept.packed = kept.packed;
     if (q->meta && q->watch) q->watch->done(q->watch->self, c, phase, 0, 0);
     if (q->meta) return CADRE_OK;
     cadre_kernel *kernel = q->backend->kernel[c->op][phase];

@@ -296,9 +296,9 @@ CADRE_CLONES static void backward_head(const shape *s, const head *h, const floa
 }
 
 /* More than the forward pass takes. */
-int64_t cadre_attention_scratch(const cadre_call *c) {
+void cadre_attention_keeps(const cadre_call *c, cadre_kept *ret) {
     shape s = shape_of(c);
-    return (int64_t)(head_floats(&s) * sizeof(float));
+    ret->scratch = (int64_t)(head_floats(&s) * sizeof(float));
 }
 
 static cadre_status backward_heads(cadre_call *c, int64_t begin, int64_t end) {

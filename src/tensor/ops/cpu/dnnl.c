@@ -274,20 +274,37 @@ static void widen_matrix(const uint16_t *from, int64_t rows, int64_t columns, in
         for (int64_t r = 0; r < rows; r++) cadre_widen(from + r * ld, to + r * columns, columns);
 }
 
-enum { WIDE_MOST = CADRE_PRODUCT_SCRATCH / 3 / sizeof(float), WIDE_COLUMNS = 1024 };
+/* Elements of an operand, or of the result, that are wide at a time. */
+enum { WIDE_MOST = 1 << 20, WIDE_COLUMNS = 1024 };
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Columns [n, n + columns) of the product, over blocks of k. `room`: WIDE_MOST for each operand. */
+/* A product of bf16 is widened `depth` of k and `step` columns at a time. */
+typedef struct wide_blocks {
+    int64_t depth, step;
+    int64_t a, b, c; /* floats of scratch */
+} wide_blocks;
+
+static wide_blocks blocks_of(const cadre_product *p) {
+    wide_blocks w;
+    w.depth = least(p->k, WIDE_MOST / (p->m > WIDE_COLUMNS ? p->m : WIDE_COLUMNS));
+    w.step = least(p->n, WIDE_MOST / (p->m > w.depth ? p->m : w.depth));
+    w.a = p->m * w.depth;
+    w.b = w.depth * w.step;
+    w.c = p->c == CADRE_BF16 ? p->m * w.step : 0;
+    return w;
+}
+
+/* Columns [n, n + columns) of the product, over blocks of k. */
 static dnnl_status_t run_widened_columns(const cadre_product *p, const uint16_t *a,
                                          const uint16_t *b, int64_t n, int64_t columns,
-                                         int64_t depth, float *room, float *c, int64_t ldc) {
+                                         const wide_blocks *w, float *room, float *c, int64_t ldc) {
     dnnl_status_t st = dnnl_success;
-    float *b_room = room + WIDE_MOST;
-    for (int64_t k = 0; st == dnnl_success && k < p->k; k += depth) {
-        int64_t part = least(depth, p->k - k);
+    float *b_room = room + w->a;
+    for (int64_t k = 0; st == dnnl_success && k < p->k; k += w->depth) {
+        int64_t part = least(w->depth, p->k - k);
         cadre_product f = *p;
         f.n = columns, f.k = part, f.ldc = ldc;
         f.lda = p->a_transposed ? p->m : part;
@@ -305,25 +322,36 @@ static dnnl_status_t run_widened_columns(const cadre_product *p, const uint16_t 
 /* The product in f32 of operands in bf16, in blocks: what is widened at a time stays small. */
 static cadre_status run_widened(const cadre_product *p, const uint16_t *a, const uint16_t *b,
                                 void *c, dnnl_status_t *ret_status) {
-    int64_t depth = least(p->k, WIDE_MOST / (p->m > WIDE_COLUMNS ? p->m : WIDE_COLUMNS));
-    int64_t step = least(p->n, WIDE_MOST / (p->m > depth ? p->m : depth));
     bool narrow = p->c == CADRE_BF16;
     float *room = NULL;
     CADRE_CHECK(p->m <= WIDE_MOST, CADRE_EINTERNAL, "a product of %lld rows in bf16; %lld at most",
                 (long long)p->m, (long long)WIDE_MOST);
-    CADRE_TRY(cadre_scratch(CADRE_PRODUCT_SCRATCH, &room));
-    float *wide = room + 2 * WIDE_MOST;
-    for (int64_t n = 0; *ret_status == dnnl_success && n < p->n; n += step) {
-        int64_t columns = least(step, p->n - n);
+    const wide_blocks w = blocks_of(p);
+    CADRE_TRY(cadre_scratch((size_t)(w.a + w.b + w.c) * sizeof *room, &room));
+    float *wide = room + w.a + w.b;
+    for (int64_t n = 0; *ret_status == dnnl_success && n < p->n; n += w.step) {
+        int64_t columns = least(w.step, p->n - n);
         uint16_t *narrow_c = (uint16_t *)c + n;
         if (narrow && p->add) widen_matrix(narrow_c, p->m, columns, p->ldc, wide);
         *ret_status =
-            run_widened_columns(p, a, b, n, columns, depth, room, narrow ? wide : (float *)c + n,
+            run_widened_columns(p, a, b, n, columns, &w, room, narrow ? wide : (float *)c + n,
                                 narrow ? columns : p->ldc);
         for (int64_t r = 0; narrow && r < p->m; r++)
             cadre_narrow(wide + r * columns, narrow_c + r * p->ldc, columns);
     }
     return CADRE_OK;
+}
+
+cadre_kept cadre_product_keeps(const cadre_product *p) {
+    enum { PACKED_DEPTH = 384, PACKED_LEAST = 600 << 10 }; /* of oneDNN's sgemm, as measured */
+    cadre_kept kept = {0};
+    wide_blocks w = {0};
+    bool widened = p->ab == CADRE_BF16 && !cadre_product_bf16_is_fast();
+    if (widened && p->m > 0 && p->n > 0 && p->k > 0) w = blocks_of(p);
+    kept.scratch = (w.a + w.b + w.c) * (int64_t)sizeof(float);
+    kept.packed = least(p->k, PACKED_DEPTH) * (widened ? w.step : p->n) * (int64_t)sizeof(float);
+    if (kept.packed < PACKED_LEAST) kept.packed = PACKED_LEAST;
+    return kept;
 }
 
 static cadre_status run(const cadre_product *p, const void *a, const void *b, void *c,

@@ -6,7 +6,7 @@
 #ifndef CADRE_TENSOR_OPS_CPU_DNNL_H
 #define CADRE_TENSOR_OPS_CPU_DNNL_H
 
-#include "tensor/tensor.h"
+#include "tensor/device.h"
 
 /* C (m, n) = A (m, k) B (k, n) [+ C], row-major; a transposed operand is stored (k, m) or (n, k).
  * lda, ldb, ldc: elements between rows as stored. A and B are `ab`, C is `c`: f32 or bf16, C f32
@@ -24,8 +24,9 @@ extern _Thread_local int64_t *cadre_product_timer;
 /* Any thread. What it keeps (primitives, scratch) is the thread's own, until the thread ends. */
 cadre_status cadre_product_run(const cadre_product *p, const void *a, const void *b, void *c);
 
-/* Bytes of a thread's scratch that a product of bf16 takes where it is widened. */
-enum { CADRE_PRODUCT_SCRATCH = 12 << 20 };
+/* What a product keeps of its thread: scratch where operands of bf16 are widened, packed operands.
+ */
+cadre_kept cadre_product_keeps(const cadre_product *p);
 
 /* Has this processor products of bf16 that are faster than those of f32? Where it has not, bf16
  * operands are widened a product at a time and multiplied in f32. */

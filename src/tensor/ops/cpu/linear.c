@@ -84,6 +84,69 @@ cadre_status cadre_product_tiled(cadre_queue *q, const cadre_product *p, const v
     return cadre_pooled_work(q, &w, w.t.count, 1, run_tiles);
 }
 
+void cadre_product_tiled_keeps(const cadre_product *p, cadre_kept *kept) {
+    tiling t = tiling_of(p);
+    cadre_product tile = *p;
+    if (t.columns && t.size < p->n) tile.n = t.size;
+    if (!t.columns && t.size < p->m) tile.m = t.size;
+    cadre_kept k = cadre_product_keeps(&tile);
+    if (kept->scratch < k.scratch) kept->scratch = k.scratch;
+    if (kept->packed < k.packed) kept->packed = k.packed;
+}
+
+/* ---- the three products ---- */
+
+static cadre_product forward_of(const cadre_call *c) {
+    shape s = shape_of(c);
+    return (cadre_product){.m = s.rows,
+                           .n = s.out,
+                           .k = s.in,
+                           .lda = s.in,
+                           .ldb = c->a.in_out ? s.out : s.in,
+                           .ldc = s.out,
+                           .ab = c->in[0]->dtype,
+                           .c = c->out->dtype,
+                           .b_transposed = !c->a.in_out};
+}
+
+/* dx = dz W */
+static cadre_product inputs_of(const cadre_call *c) {
+    shape s = shape_of(c);
+    return (cadre_product){.m = s.rows,
+                           .n = s.in,
+                           .k = s.out,
+                           .lda = s.out,
+                           .ldb = c->a.in_out ? s.out : s.in,
+                           .ldc = s.in,
+                           .ab = c->in[0]->dtype,
+                           .c = c->in[0]->dtype,
+                           .b_transposed = c->a.in_out,
+                           .add = c->din_add[0]};
+}
+
+/* dW = dz' x, with in_out x' dz */
+static cadre_product params_of(const cadre_call *c) {
+    shape s = shape_of(c);
+    int64_t left = c->a.in_out ? s.in : s.out, right = c->a.in_out ? s.out : s.in;
+    return (cadre_product){.m = left,
+                           .n = right,
+                           .k = s.rows,
+                           .lda = left,
+                           .ldb = right,
+                           .ldc = right,
+                           .ab = c->in[0]->dtype,
+                           .c = c->dparam[0] ? c->dparam[0]->dtype : CADRE_F32,
+                           .a_transposed = true,
+                           .add = c->dparam_add[0]};
+}
+
+void cadre_linear_keeps(const cadre_call *c, cadre_kept *ret) {
+    cadre_product forward = forward_of(c), inputs = inputs_of(c), params = params_of(c);
+    cadre_product_tiled_keeps(&forward, ret);
+    cadre_product_tiled_keeps(&inputs, ret);
+    cadre_product_tiled_keeps(&params, ret);
+}
+
 /* ---- forward ---- */
 
 CADRE_CLONES static void add_bias(float *y, const float *bias, int64_t n) {
@@ -130,21 +193,12 @@ static cadre_status finish_rows(cadre_call *c, int64_t begin, int64_t end) {
 
 cadre_status cadre_cpu_linear(cadre_queue *q, cadre_call *c) {
     if (!cadre_is_fast(c->in[0])) return cadre_ref_linear(q, c);
-    shape s = shape_of(c);
-    cadre_product p = {.m = s.rows,
-                       .n = s.out,
-                       .k = s.in,
-                       .lda = s.in,
-                       .ldb = c->a.in_out ? s.out : s.in,
-                       .ldc = s.out,
-                       .ab = c->in[0]->dtype,
-                       .c = c->out->dtype,
-                       .b_transposed = !c->a.in_out};
+    cadre_product p = forward_of(c);
     const cadre_tensor *sums = c->saved[0] ? c->saved[0] : c->out;
     c->a.slope_taken = false;
     CADRE_TRY(cadre_product_tiled(q, &p, c->in[0]->data, c->param[0]->data, sums->data));
     if (!c->param[1] && !c->a.gelu) return CADRE_OK;
-    return cadre_pooled(q, c, s.rows, ROW_GRAIN, finish_rows);
+    return cadre_pooled(q, c, cadre_rows(c->in[0]), ROW_GRAIN, finish_rows);
 }
 
 /* ---- backward ---- */
@@ -179,35 +233,8 @@ static cadre_status take_slope(cadre_queue *q, cadre_call *c) {
 cadre_status cadre_cpu_linear_inputs(cadre_queue *q, cadre_call *c) {
     if (!cadre_is_fast(c->in[0])) return cadre_ref_linear_inputs(q, c);
     CADRE_TRY(take_slope(q, c));
-    shape s = shape_of(c);
-    cadre_product p = {.m = s.rows,
-                       .n = s.in,
-                       .k = s.out,
-                       .lda = s.out,
-                       .ldb = c->a.in_out ? s.out : s.in,
-                       .ldc = s.in,
-                       .ab = c->in[0]->dtype,
-                       .c = c->din[0]->dtype,
-                       .b_transposed = c->a.in_out,
-                       .add = c->din_add[0]};
+    cadre_product p = inputs_of(c);
     return cadre_product_tiled(q, &p, dz_of(c)->data, c->param[0]->data, c->din[0]->data);
-}
-
-/* dW = dz' x, with in_out x' dz. */
-static cadre_status weight_gradient(cadre_queue *q, const cadre_call *c) {
-    const cadre_tensor *x = c->in[0], *dz = dz_of(c), *dw = c->dparam[0];
-    const cadre_tensor *left = c->a.in_out ? x : dz, *right = c->a.in_out ? dz : x;
-    cadre_product p = {.m = cadre_columns(left),
-                       .n = cadre_columns(right),
-                       .k = cadre_rows(x),
-                       .lda = cadre_columns(left),
-                       .ldb = cadre_columns(right),
-                       .ldc = cadre_columns(right),
-                       .ab = x->dtype,
-                       .c = dw->dtype,
-                       .a_transposed = true,
-                       .add = c->dparam_add[0]};
-    return cadre_product_tiled(q, &p, left->data, right->data, dw->data);
 }
 
 /* Sums over rows of n columns, n <= COLUMNS; rows in order. */
@@ -245,12 +272,12 @@ static cadre_status bias_columns(cadre_call *c, int64_t begin, int64_t end) {
 cadre_status cadre_cpu_linear_params(cadre_queue *q, cadre_call *c) {
     if (!cadre_is_fast(c->in[0])) return cadre_ref_linear_params(q, c);
     CADRE_TRY(take_slope(q, c));
-    if (c->dparam[0]) CADRE_TRY(weight_gradient(q, c));
+    const void *x = c->in[0]->data, *dz = dz_of(c)->data;
+    if (c->dparam[0]) {
+        cadre_product p = params_of(c);
+        CADRE_TRY(cadre_product_tiled(q, &p, c->a.in_out ? x : dz, c->a.in_out ? dz : x,
+                                      c->dparam[0]->data));
+    }
     if (c->dparam[1]) CADRE_TRY(cadre_pooled(q, c, cadre_columns(c->out), COLUMNS, bias_columns));
     return CADRE_OK;
-}
-
-int64_t cadre_linear_scratch(const cadre_call *c) {
-    bool widened = c->in[0]->dtype == CADRE_BF16 && !cadre_product_bf16_is_fast();
-    return widened ? CADRE_PRODUCT_SCRATCH : 0;
 }

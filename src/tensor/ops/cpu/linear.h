@@ -12,5 +12,7 @@
  */
 cadre_status cadre_product_tiled(cadre_queue *q, const cadre_product *p, const void *a,
                                  const void *b, void *c);
+/* Raises `kept` to what a tile of the product keeps of its thread. */
+void cadre_product_tiled_keeps(const cadre_product *p, cadre_kept *kept);
 
 #endif
