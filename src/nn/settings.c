@@ -172,6 +172,8 @@ static cadre_status resolve_gpt2(cadre_settings *set) {
                 "; gpt2 takes head_dim %" PRId64,
                 c.head_dim, c.heads, c.width, c.width / c.heads);
     CADRE_TRY(cadre_settings_derive(set, "model.head_dim", "%" PRId64, c.width / c.heads));
+    /* What the config.json of given weights says stays. */
+    if (c.from && c.ffn_width != CADRE_UNSET) return CADRE_OK;
     return cadre_settings_derive(set, "model.ffn_width", "%" PRId64, 4 * c.width);
 }
 

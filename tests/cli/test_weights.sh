@@ -63,6 +63,10 @@ for from in runs/own runs/own/checkpoints/step-00000030 exported; do
     near "start from $from" "$(sed -n 's/.*"valid_loss": *\([0-9.]*\).*/\1/p' runs/next/metrics.jsonl | tail -n 1)" "$want"
     is "step 1 is the first" "$(sed -n 's/.*"step": *\([0-9]*\).*/\1/p' runs/next/metrics.jsonl | head -n 1)" 1
 done
+# A feed-forward part of another width than 4 x the model's.
+"$CADRE" train -q --data.train=text.txt $small --model.ffn_width=48 --train.steps=2 --run.name=narrow >out 2>&1 || failure "$(tail -n 1 out)"
+expect "start from a width of its own" 0 '^step 1' "$CADRE" train --data.train=text.txt --model.from=runs/narrow --train.batch=4 --train.steps=1 --run.name=narrower
+grep -q '"n_inner": 48' runs/narrower/checkpoints/step-00000001/config.json && pass "it is kept" || failure "n_inner"
 # The tokenizer comes along: a text of fewer characters has the numbers of the old one.
 printf 'the cat sat on a mat, and the cat sat on the mat; and the cat sat' >few.txt
 "$CADRE" train -q --data.train=few.txt --data.valid_fraction=0 --model.from=runs/own --train.batch=4 --train.steps=1 --run.name=few >out 2>&1 || failure "$(tail -n 1 out)"

@@ -170,6 +170,22 @@ static void given_weights_decide_the_sizes(void **state) {
     cadre_settings_close(&set);
 }
 
+/* A feed-forward width of their own is no 4 x width. */
+static void given_weights_decide_the_ffn_width(void **state) {
+    (void)state;
+    static const char json[] = "{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_head\": 2, "
+                               "\"n_embd\": 8, \"vocab_size\": 13, "
+                               "\"n_positions\": 32, \"n_inner\": 48}";
+    cadre_settings *set = SETTINGS("model.from", "DIR");
+    for (int i = 0; i < 2; i++) { /* settings are resolved again once the data are known */
+        OK(cadre_model_apply_preset(set));
+        OK(cadre_model_apply_config(set, json, sizeof json - 1, "DIR/config.json"));
+        OK(cadre_model_resolve(set));
+        assert_string_equal(cadre_settings_get(set, "model.ffn_width"), "48");
+    }
+    cadre_settings_close(&set);
+}
+
 static void every_kind_has_its_row(void **state) {
     (void)state;
     static const char *const names[] = {"mlp", "gpt2", "llama", "cnn", "resnet"};
@@ -370,6 +386,7 @@ int main(void) {
         cmocka_unit_test(names_of_mlp),
         cmocka_unit_test(refusals),
         cmocka_unit_test(given_weights_decide_the_sizes),
+        cmocka_unit_test(given_weights_decide_the_ffn_width),
         cmocka_unit_test(every_kind_has_its_row),
         cmocka_unit_test(resolving),
         cmocka_unit_test(config_goes_round),
