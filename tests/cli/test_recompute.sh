@@ -18,8 +18,8 @@ refused "more than is there" 2 'none, block, auto\|none|block|auto' $train --tra
 plan="$CADRE plan --model.preset=gpt2-124m --train.batch=16 --ranks 1 --run.threads=1"
 expect "the plan without" 0 '^memory' $plan
 grep -q '^recompute' out && failure "a line about nothing" || pass "says nothing about it"
-expect "the plan with a limit" 0 '^memory .* a rank, of 13.0 GiB allowed' $plan --train.recompute=auto --train.memory_limit=14e9
-refused "the plan above a limit" 6 'give train.recompute=auto' $plan --train.memory_limit=12GiB
+expect "the plan with a limit" 0 '^memory .* a rank, of 8.4 GiB allowed' $plan --train.recompute=auto --train.memory_limit=9e9
+refused "the plan above a limit" 6 'give train.recompute=auto' $plan --train.memory_limit=9e9
 total() { $plan --json "$@" | sed -n 's/.*"total": *\([0-9]*\).*/\1/p'; }
 least=$(total --train.recompute=block) most=$(total)
 limit=$((least / 2 + most / 2))

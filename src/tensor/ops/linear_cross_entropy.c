@@ -14,6 +14,8 @@
  */
 #include "tensor/ops/linear_cross_entropy.h"
 
+#include <string.h>
+
 #include "tensor/ops/losses.h"
 #include "tensor/ops/ref.h"
 
@@ -61,6 +63,8 @@ cadre_status cadre_head_blocks(cadre_queue *q, cadre_call *c, cadre_head_block_f
     int64_t most = c->scratch->dims.at[0], classes = c->scratch->dims.at[1];
     size_t size = cadre_dtype_size(c->in[0]->dtype);
     CADRE_TRY(cadre_check_labels(c, classes));
+    if (rows == 0 && c->dparam[0] && !c->dparam_add[0])
+        memset(c->dparam[0]->data, 0, cadre_tensor_bytes(c->dparam[0]));
     for (int64_t first = 0; first < rows; first += most) {
         int64_t n = rows - first < most ? rows - first : most;
         cadre_head_block b = {.first = first, .logits = *c->scratch, .x = *c->in[0]};

@@ -378,6 +378,12 @@ cadre_status cadre_product_run(const cadre_product *p, const void *a, const void
     dnnl_status_t result = dnnl_success;
     sigset_t all, before;
     if (p->m == 0 || p->n == 0) return CADRE_OK;
+    if (p->k == 0) { /* a sum of nothing, which oneDNN leaves out */
+        size_t size = cadre_dtype_size(p->c);
+        for (int64_t r = 0; r < p->m && !p->add; r++)
+            memset((char *)c + (size_t)(r * p->ldc) * size, 0, (size_t)p->n * size);
+        return CADRE_OK;
+    }
     if (!mine) CADRE_TRY(open_cache());
     sigfillset(&all);
     int64_t begin = cadre_product_timer ? cadre_now_ns() : 0;
