@@ -141,6 +141,15 @@ static cadre_status read_root(const reader *r) {
     return read_gpt2(r);
 }
 
+/* A value that no model has is a fault of the file, whatever setting it went to. */
+static cadre_status fault_of_file(cadre_status st) {
+    cadre_error error;
+    if (st != CADRE_EUSAGE) return st;
+    cadre_error_save(&error);
+    error.status = CADRE_EDATA;
+    return cadre_error_restore(&error);
+}
+
 cadre_status cadre_model_config_read(cadre_settings *set, const char *json, size_t bytes,
                                      const char *label) {
     json_error_t error;
@@ -149,7 +158,8 @@ cadre_status cadre_model_config_read(cadre_settings *set, const char *json, size
     const reader r = {set, root, label};
     cadre_status st = read_root(&r);
     json_decref(root);
-    return st;
+    if (!st && (st = cadre_model_resolve(set))) cadre_error_prefix(st, "%s: ", label);
+    return fault_of_file(st);
 }
 
 /* ---- as derived values ---- */
@@ -162,15 +172,35 @@ static bool same_value(const char *a, const char *b) {
     return strcmp(a, b) == 0;
 }
 
+static bool of_preset(const cadre_settings *set, const char *name) {
+    for (int i = 0; i < cadre_settings_count(set); i++) {
+        cadre_setting_view v;
+        cadre_settings_view(set, i, &v);
+        if (strcmp(v.row->name, name) == 0) return v.source == CADRE_FROM_PRESET;
+    }
+    return false;
+}
+
+static cadre_status refuse_other(const cadre_settings *set, const char *name, const char *theirs,
+                                 const char *label) {
+    const char *ours = cadre_settings_get(set, name);
+    if (of_preset(set, name))
+        return CADRE_FAIL(CADRE_EUSAGE,
+                          "model.preset=%s is given, which has %s=%s, but the weights of "
+                          "model.from have %s (%s); leave the preset out",
+                          cadre_settings_get(set, "model.preset"), name, ours, theirs, label);
+    return CADRE_FAIL(CADRE_EUSAGE,
+                      "%s=%s is given, but the weights of model.from have %s (%s); leave it out",
+                      name, ours, theirs, label);
+}
+
 /* One value that config.json decides; a start that drops out otherwise is the same model. */
 static cadre_status apply_one(cadre_settings *set, const char *name, const char *theirs,
                               const char *label) {
     bool free = strcmp(name, "model.dropout") == 0;
-    CADRE_CHECK(free || !cadre_settings_given(set, name) ||
-                    same_value(cadre_settings_get(set, name), theirs),
-                CADRE_EUSAGE,
-                "%s=%s is given, but the weights of model.from have %s (%s); leave it out", name,
-                cadre_settings_get(set, name), theirs, label);
+    if (!free && cadre_settings_given(set, name) &&
+        !same_value(cadre_settings_get(set, name), theirs))
+        return refuse_other(set, name, theirs, label);
     return cadre_settings_derive(set, name, "%s", theirs);
 }
 
@@ -179,7 +209,6 @@ static cadre_status apply_all(cadre_settings *set, cadre_settings *theirs, const
                                           "model.head_dim",  "model.width",   "model.vocab",
                                           "model.ffn_width", "model.context", "model.dropout",
                                           "model.tied",      "model.norm_eps"};
-    CADRE_TRY(cadre_model_resolve(theirs));
     for (int i = 0; i < CADRE_COUNT(decided); i++)
         CADRE_TRY(apply_one(set, decided[i], cadre_settings_get(theirs, decided[i]), label));
     return CADRE_OK;

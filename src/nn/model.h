@@ -45,7 +45,8 @@ cadre_tensor *cadre_model_forward(const cadre_model *m, cadre_tape *t);
 /* config.json as Hugging Face writes it for this kind; CADRE_EUSAGE for an own chain. Appends to
  * `to`. */
 cadre_status cadre_model_config_json(const cadre_model *m, cadre_text *to);
-/* Reads a config.json into model.* settings (source: file). Unknown model_type is CADRE_EDATA. */
+/* Reads a config.json into model.* settings (source: file) and resolves these. An unknown
+ * model_type, and values that no model has, are CADRE_EDATA. */
 cadre_status cadre_model_config_read(cadre_settings *set, const char *json, size_t bytes,
                                      const char *label);
 /* The same as derived values of `set`, for weights that are given (model.from). What is given

@@ -63,6 +63,16 @@ for from in runs/own runs/own/checkpoints/step-00000030 exported; do
     near "start from $from" "$(sed -n 's/.*"valid_loss": *\([0-9.]*\).*/\1/p' runs/next/metrics.jsonl | tail -n 1)" "$want"
     is "step 1 is the first" "$(sed -n 's/.*"step": *\([0-9]*\).*/\1/p' runs/next/metrics.jsonl | head -n 1)" 1
 done
+# Sizes that no model has are the file's fault, wherever they are read.
+cp -r start damaged
+for damage in 's/"n_head": 2/"n_head": 5/' 's/"vocab_size": [0-9]*/"vocab_size": 1000000000000000/'; do
+    rm damaged/config.json
+    sed "$damage" start/config.json >damaged/config.json
+    refused "$damage" 3 '^cadre: damaged/config.json: model\.' "$CADRE" plan --model.from=damaged
+    expect "$damage: eval" 3 'damaged/config.json: model\.' "$CADRE" eval damaged --data.valid="$golden/hf_gpt2.bin"
+done
+refused "a preset against the weights" 2 'model.preset=gpt2-124m is given' "$CADRE" plan --model.from=start --model.preset=gpt2-124m
+
 # A feed-forward part of another width than 4 x the model's.
 "$CADRE" train -q --data.train=text.txt $small --model.ffn_width=48 --train.steps=2 --run.name=narrow >out 2>&1 || failure "$(tail -n 1 out)"
 expect "start from a width of its own" 0 '^step 1' "$CADRE" train --data.train=text.txt --model.from=runs/narrow --train.batch=4 --train.steps=1 --run.name=narrower

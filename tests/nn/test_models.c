@@ -149,10 +149,13 @@ static void given_weights_decide_the_sizes(void **state) {
                                              {"model.vocab", "14"},     {"model.context", "16"},
                                              {"model.head_dim", "8"},   {"model.preset", "gpt2"}};
     for (int i = 0; i < CADRE_COUNT(against); i++) {
-        cadre_settings *set = SETTINGS(against[i][0], against[i][1]);
+        cadre_settings *set = SETTINGS("model.from", "DIR", against[i][0], against[i][1]);
         cadre_status st = cadre_model_apply_preset(set);
         if (!st) st = cadre_model_apply_config(set, json, sizeof json - 1, "DIR/config.json");
-        FAILS(st, CADRE_EUSAGE, "given, but the weights of model.from have");
+        if (strcmp(against[i][0], "model.preset") == 0)
+            FAILS(st, CADRE_EUSAGE, "model.preset=gpt2 is given, which has model.layers=12, but");
+        else
+            FAILS(st, CADRE_EUSAGE, "given, but the weights of model.from have");
         assert_non_null(strstr(cadre_error_text(), "DIR/config.json"));
         cadre_settings_close(&set);
     }
@@ -241,6 +244,10 @@ static void config_goes_round(void **state) {
     cadre_text_free(&json);
 }
 
+#define SIZES(heads, vocab)                                                                        \
+    "{\"model_type\": \"gpt2\", \"n_layer\": 3, \"n_embd\": 8, \"n_ctx\": 32, \"n_head\": " heads  \
+    ", \"vocab_size\": " vocab "}"
+
 static void config_of_hugging_face(void **state) {
     (void)state;
     static const char json[] =
@@ -257,6 +264,9 @@ static void config_of_hugging_face(void **state) {
         {"{\"model_type\": \"gpt2\", \"n_layer\": 2}", "\"n_head\" is missing"},
         {"{\"model_type\": \"gpt2\", \"activation_function\": \"relu\"}", "takes gelu_new"},
         {"{\"model_type\": \"gpt2\", \"scale_attn_weights\": false}", "scale_attn_weights"},
+        {SIZES("5", "77"), "x.json: model.heads=5 does not divide model.width=8"},
+        {SIZES("2", "1000000000000000"), "x.json: model.vocab=1000000000000000"},
+        {SIZES("2", "77, \"resid_pdrop\": 1.5"), "x.json: model.dropout=1.5"},
     };
     cadre_settings *set = SETTINGS(NULL);
     OK(cadre_model_config_read(set, json, sizeof json - 1, "config.json"));
