@@ -38,14 +38,14 @@ static cadre_status refuse(const cadre_train_cfg *c, int64_t need, int64_t least
 }
 
 cadre_status cadre_recompute_choose(const cadre_train_cfg *c, const cadre_parallel *p,
-                                    const cadre_pass *shapes, int64_t others, int *ret_blocks,
-                                    cadre_pass_cost *ret_cost) {
+                                    const cadre_pass *shapes, int64_t others, bool must_fit,
+                                    int *ret_blocks, cadre_pass_cost *ret_cost) {
     cadre_pass_cost cost, least;
     int blocks = c->recompute == RECOMPUTE_BLOCK ? CADRE_RECOMPUTE_ALL : 0;
     CADRE_TRY(cadre_parallel_measure(p, shapes, blocks, &cost));
     if (c->recompute == RECOMPUTE_AUTO && !fits(c, others + cost.activations))
         CADRE_TRY(cadre_parallel_fit(p, shapes, c->memory_limit - others, &blocks, &cost));
-    if (!fits(c, others + cost.activations)) {
+    if (must_fit && !fits(c, others + cost.activations)) {
         CADRE_TRY(cadre_parallel_measure(p, shapes, CADRE_RECOMPUTE_ALL, &least));
         return refuse(c, others + cost.activations, others + least.activations);
     }

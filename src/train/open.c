@@ -205,7 +205,8 @@ static cadre_status open_plan(cadre_run *run) {
     const cadre_plan_facts facts = {
         .loader_bytes = cadre_plan_loader_bytes(c, train->count + valid, train->wide),
         .base_bytes = base,
-        .evaluates = valid > 1};
+        .evaluates = valid > 1,
+        .must_fit = true};
     CADRE_TRY(cadre_plan_measure(c, run->model, &facts, &run->plan));
     run->plan.bytes_per_rank[CADRE_MEM_OTHER] += run->base_bytes - base;
     CADRE_TRY(cadre_config_fill(run->set, &unscaled));

@@ -42,12 +42,13 @@ static cadre_status measure_rest(const cadre_config *c, const cadre_parallel *p,
 
 /* Evaluations lie in the memory of the step's passes. */
 static cadre_status measure_step(const cadre_config *c, const cadre_parallel *p, int64_t evaluation,
-                                 cadre_plan *plan) {
+                                 bool must_fit, cadre_plan *plan) {
     const cadre_pass step = cadre_plan_shapes(&c->train, true);
     cadre_pass_cost cost;
     int64_t others = 0;
     for (int i = 0; i < CADRE_MEM_KINDS; i++) others += plan->bytes_per_rank[i];
-    CADRE_TRY(cadre_recompute_choose(&c->train, p, &step, others, &plan->recompute, &cost));
+    CADRE_TRY(
+        cadre_recompute_choose(&c->train, p, &step, others, must_fit, &plan->recompute, &cost));
     double per_step = (double)(c->train.batch / c->train.micro_batch); /* of all ranks */
     plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] =
         cost.activations > evaluation ? cost.activations : evaluation;
@@ -64,7 +65,7 @@ static cadre_status measure(cadre_comm *alone, cadre_queue *queue, const cadre_m
     CADRE_TRY(cadre_parallel_open(&p, alone, model, queue, &c->parallel, &c->optim));
     int64_t evaluation = 0;
     cadre_status st = measure_rest(c, p, facts, plan, &evaluation);
-    if (!st) st = measure_step(c, p, evaluation, plan);
+    if (!st) st = measure_step(c, p, evaluation, facts->must_fit, plan);
     if (!st) {
         plan->traffic_bytes = cadre_parallel_traffic(p);
         plan->buckets = cadre_parallel_bucket_count(p);
@@ -147,7 +148,8 @@ cadre_status cadre_plan_make(cadre_settings *set, cadre_plan *ret_plan) {
     const cadre_plan_facts rest = {
         .loader_bytes = cadre_plan_loader_bytes(&c, data.train_tokens + data.valid_tokens, wide),
         .base_bytes = base,
-        .evaluates = data.train_tokens == 0 || data.valid_tokens > 1};
+        .evaluates = data.train_tokens == 0 || data.valid_tokens > 1,
+        .must_fit = cadre_settings_given(set, "train.memory_limit")}; /* may run elsewhere */
     cadre_status st = cadre_plan_measure(&c, model, &rest, &plan);
     cadre_model_close(&model);
     if (st) return st;

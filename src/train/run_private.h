@@ -62,19 +62,20 @@ void cadre_run_close(cadre_run *run);
 cadre_status cadre_run_loop(cadre_run *run);
 
 /* How many blocks a pass computes again under train.recompute and train.memory_limit (fit.c), when
- * a rank needs `others` bytes beside the pass's activations. CADRE_ERESOURCE when it does not fit.
- */
+ * a rank needs `others` bytes beside the pass's activations. What does not fit is CADRE_ERESOURCE
+ * with `must_fit`, else every block under `auto`. */
 enum { CADRE_RECOMPUTE_ALL = INT32_MAX };
 bool cadre_recompute_asked(const cadre_train_cfg *c); /* there is anything to choose or to refuse */
 cadre_status cadre_recompute_choose(const cadre_train_cfg *c, const cadre_parallel *p,
-                                    const cadre_pass *shapes, int64_t others, int *ret_blocks,
-                                    cadre_pass_cost *ret_cost);
+                                    const cadre_pass *shapes, int64_t others, bool must_fit,
+                                    int *ret_blocks, cadre_pass_cost *ret_cost);
 
 /* The dry run of one rank (plan.c), on resolved settings with the learning rate scaled. */
 typedef struct cadre_plan_facts {
     int64_t loader_bytes; /* ring and tokens */
     int64_t base_bytes;   /* of the process before it opened anything */
     bool evaluates;       /* there is something to evaluate */
+    bool must_fit;        /* above train.memory_limit is refused, not planned */
 } cadre_plan_facts;
 cadre_status cadre_plan_measure(const cadre_config *c, const cadre_model *model,
                                 const cadre_plan_facts *facts, cadre_plan *ret_plan);

@@ -216,7 +216,8 @@ static cadre_status fit(cadre_trainer *t, cutter *c) {
     others += t->cfg.run.threads * cost.kept.scratch +
               cadre_library_bytes((int)t->cfg.run.threads, cost.kept.packed);
     for (int i = 0; i < CADRE_MEM_KINDS; i++) others += bytes[i];
-    CADRE_TRY(cadre_recompute_choose(&t->cfg.train, t->parallel, &step, others, &blocks, &cost));
+    CADRE_TRY(
+        cadre_recompute_choose(&t->cfg.train, t->parallel, &step, others, true, &blocks, &cost));
     cadre_parallel_recompute(t->parallel, blocks);
     t->fitted = size;
     return CADRE_OK;

@@ -20,6 +20,11 @@ expect "the plan without" 0 '^memory' $plan
 grep -q '^recompute' out && failure "a line about nothing" || pass "says nothing about it"
 expect "the plan with a limit" 0 '^memory .* a rank, of 8.4 GiB allowed' $plan --train.recompute=auto --train.memory_limit=9e9
 refused "the plan above a limit" 6 'give train.recompute=auto' $plan --train.memory_limit=9e9
+# Without a limit the plan may be of a larger machine: it is printed, a run is refused.
+huge="--model.preset=gpt2-13b --train.batch=100000 --train.recompute=auto"
+expect "the plan above this machine" 0 '^memory .* TiB a rank, above the .* a rank that this machine has$' $CADRE plan $huge --run.threads=1
+grep -q '^recompute   auto: 40 of 42 blocks' out && pass "with every block computed again" || failure "$(grep '^recompute' out)"
+refused "the same with a limit given" 6 'even with every block computed again' $CADRE plan $huge --train.memory_limit=9e9
 total() { $plan --json "$@" | sed -n 's/.*"total": *\([0-9]*\).*/\1/p'; }
 least=$(total --train.recompute=block) most=$(total)
 limit=$((least / 2 + most / 2))
