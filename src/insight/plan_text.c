@@ -158,7 +158,8 @@ static void add_precision(const view *v, cadre_text *to) {
 
 static void add_memory(const view *v, cadre_text *to) {
     char part[32];
-    int64_t limit = v->cfg.train.memory_limit;
+    int64_t limit = v->cfg.train.memory_limit; /* not given: what this machine has */
+    bool above = v->total_bytes > limit && !cadre_settings_given(v->set, "train.memory_limit");
     cadre_text_add(to, "memory      ");
     for (int i = 0; i < CADRE_MEM_KINDS; i++)
         if (v->plan->bytes_per_rank[i] > 0)
@@ -167,8 +168,7 @@ static void add_memory(const view *v, cadre_text *to) {
     cadre_text_add(to, "= %s a rank", cadre_show_bytes(part, sizeof part, (double)v->total_bytes));
     if (limit != CADRE_UNSET)
         cadre_text_add(to,
-                       v->total_bytes > limit ? ", above the %s a rank that this machine has"
-                                              : ", of %s allowed",
+                       above ? ", above the %s a rank that this machine has" : ", of %s allowed",
                        cadre_show_bytes(part, sizeof part, (double)limit));
     cadre_text_add(to, "\n");
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Logits of models that transformers wrote (tests/golden/hf_gpt2.py) against PyTorch's in float64,
- * to 1e-5 of the largest. With FOLDER TOKENS OUT the same program writes the logits of windows of
- * context tokens, f32 raw, for bench/peers/transformers_check.py; TOKENS is uint16 raw.
+ * to 1e-5 of the largest; and the first step of runs that start from them. With FOLDER TOKENS OUT
+ * the same program writes the logits of windows of context tokens, f32 raw, for
+ * bench/peers/transformers_check.py; TOKENS is uint16 raw.
  */
 #include "support/check.h"
 
@@ -15,8 +16,9 @@
 #include "checkpoint/weights.h"
 #include "nn/model.h"
 #include "support/golden.h"
+#include "support/ranks.h"
 #include "tape/plain_store.h"
-#include "train/settings.h"
+#include "train/run.h"
 
 /* A model that can be run forwards, and its logits of the last pass. */
 typedef struct rig {
@@ -131,6 +133,61 @@ static void logits_are_those_of_pytorch(void **state) {
     assert_int_equal(cadre_live_bytes(), 0);
 }
 
+/* ---- runs ---- */
+
+typedef struct started {
+    const char *compute, *dir;
+} started;
+
+static cadre_status on_step(void *self, const cadre_step_report *report) {
+    if (report->step == 1) *(double *)self = report->loss;
+    return CADRE_OK;
+}
+
+static cadre_status start(test_rank *me) {
+    const started *s = me->arg;
+    const char *const pairs[][2] = {{"data.train", CADRE_SOURCE_DIR "/tests/golden/hf_gpt2.bin"},
+                                    {"model.from", CADRE_SOURCE_DIR "/tests/golden/hf_gpt2"},
+                                    {"data.valid_fraction", "0"},
+                                    {"model.dropout", "0"},
+                                    {"precision.compute", s->compute},
+                                    {"train.batch", "2"},
+                                    {"train.steps", "1"},
+                                    {"run.threads", "1"},
+                                    {"run.pin", "false"},
+                                    {"run.dir", s->dir}};
+    cadre_end_report end;
+    cadre_settings *set = NULL;
+    const cadre_observer observer = {.self = me->record, .step = on_step};
+    const cadre_run_opts opts = {.observers = &observer, .observer_count = 1};
+    cadre_status st = cadre_settings_open(&set, NULL);
+    for (int i = 0; !st && i < CADRE_COUNT(pairs); i++)
+        st = cadre_settings_set(set, pairs[i][0], pairs[i][1]);
+    if (!st) st = cadre_run_train(me->comm, set, &opts, &end);
+    cadre_settings_close(&set);
+    return st;
+}
+
+static double first_loss(const char *compute, int size) {
+    const started s = {compute, temp_folder()};
+    double losses[2] = {0};
+    test_result results[2];
+    on_threads(size, NULL, start, &s, losses, sizeof *losses, results);
+    all_ok(results, size);
+    return losses[0];
+}
+
+/* The given weights reach what bf16 computes with, not its f32 copy alone: the loss of weights of
+ * zero would be ln 13. */
+static void a_run_in_bf16_starts_from_them_too(void **state) {
+    (void)state;
+    for (int size = 1; size <= 2; size++) {
+        double f32 = first_loss("f32", size), bf16 = first_loss("bf16", size);
+        assert_true(fabs(f32 - log(13)) > 0.05);
+        if (!(fabs(f32 - bf16) < 0.01)) fail_msg("%d ranks: %g, in bf16 %g", size, f32, bf16);
+    }
+}
+
 static int dump(char **words) {
     rig r = {0};
     cadre_status st = run(&r, words[0], words[1]);
@@ -143,7 +200,10 @@ static int dump(char **words) {
 }
 
 int main(int argc, char **argv) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(logits_are_those_of_pytorch)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logits_are_those_of_pytorch),
+        cmocka_unit_test(a_run_in_bf16_starts_from_them_too),
+    };
     if (argc == 4) return dump(argv + 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
