@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/weights.h"
 #include "train/run_private.h"
 
@@ -115,6 +116,18 @@ cadre_status cadre_state_save(cadre_comm *world, cadre_parallel *p, const cadre_
     return st;
 }
 
+/* Frozen weights of a bf16 run are bf16: read at another precision they are other bytes, and their
+ * hash is another. */
+static bool reads_other_types(const cadre_checkpoint *c, const cadre_parallel *p,
+                              const cadre_model *model) {
+    const cadre_manifest *m = cadre_checkpoint_manifest(c);
+    for (int i = 0; i < m->piece_count; i++) {
+        const cadre_parameter *param = cadre_model_find(model, m->pieces[i].name);
+        if (param && m->pieces[i].dtype != cadre_parallel_value_dtype(p, param->id)) return true;
+    }
+    return false;
+}
+
 static cadre_status load_from(cadre_checkpoint *c, cadre_parallel *p, const cadre_model *model,
                               uint64_t data_hash, piece_list *l) {
     const cadre_checkpoint_head *head = cadre_checkpoint_head_of(c);
@@ -132,8 +145,9 @@ static cadre_status load_from(cadre_checkpoint *c, cadre_parallel *p, const cadr
     CADRE_TRY(cadre_checkpoint_read(c, l->at, l->count));
     cadre_parallel_settle(p);
     uint64_t hash = cadre_parallel_hash(p);
-    CADRE_CHECK(head->parameter_hash == 0 || head->parameter_hash == hash, CADRE_EDATA,
-                "%s: the weights hash to %016" PRIx64 ", but %016" PRIx64 " was saved",
+    CADRE_CHECK(head->parameter_hash == 0 || head->parameter_hash == hash ||
+                    reads_other_types(c, p, model),
+                CADRE_EDATA, "%s: the weights hash to %016" PRIx64 ", but %016" PRIx64 " was saved",
                 cadre_checkpoint_path(c), hash, head->parameter_hash);
     return CADRE_OK;
 }

@@ -5,6 +5,7 @@
  */
 #include "base/alloc.h"
 #include "tensor/cases.h"
+#include "tensor/ops/cpu/dnnl.h"
 
 #define GELU                                                                                       \
     { .in_out = true, .gelu = true }
@@ -128,8 +129,37 @@ static void backends_agree_with_the_reference(void **state) {
  * half a unit of bf16 is 2^-9 = 0.002; the logits of a fused head are rounded on their way too. */
 static void bf16_agrees_with_the_reference(void **state) {
     (void)state;
-    for (int i = 0; i < (int)CADRE_COUNT(cases); i++)
-        for (int add = 0; add < 2; add++) compare("cpu", CADRE_BF16, &cases[i], i, 6e-3, add);
+    for (int way = -1; way <= 1; way += 2) { /* widened; as products of bf16 */
+        if (way == 1 && !cadre_has_bf16()) continue;
+        cadre_product_choose_bf16(way);
+        for (int i = 0; i < (int)CADRE_COUNT(cases); i++)
+            for (int add = 0; add < 2; add++) compare("cpu", CADRE_BF16, &cases[i], i, 6e-3, add);
+    }
+    cadre_product_choose_bf16(0);
+}
+
+/* A bias costs no second rounding. 1 x 1.5 x 2^-8 rounded and then added to 1 + 2^-7 would round to
+ * even twice; here 1 + 2^-7 + 1.53125 x 2^-8 lies past the middle and only the exact sum shows it.
+ */
+static void a_bias_is_rounded_with_the_sum(void **state) {
+    (void)state;
+    const op_case row = {CADRE_OP_LINEAR, {0}, {D2(3, 2)}, {D2(5, 2), D1(5)}, 0};
+    cadre_queue *q = queue_of("cpu", NULL);
+    for (int way = -1; way <= 1; way += 2) {
+        if (way == 1 && !cadre_has_bf16()) continue;
+        cadre_product_choose_bf16(way);
+        op_run r;
+        open_run(&r, &row, CADRE_BF16, false, false);
+        for (int64_t i = 0; i < 6; i++) real_put(r.c.in[0], i, i % 2 ? 1 : 0x1p-8);
+        /* The product is 2^-8 + 2^-17: rounded alone it is 2^-8, and 1 + 2^-8 goes down to even. */
+        for (int64_t i = 0; i < 10; i++) real_put(r.c.param[0], i, i % 2 ? 0x1p-17 : 1);
+        for (int64_t i = 0; i < 5; i++) real_put(r.c.param[1], i, 1);
+        OK(cadre_op_run(q, &r.c, CADRE_FORWARD));
+        for (int64_t i = 0; i < 15; i++) assert_true(real_at(r.c.out, i) == 1 + 0x1p-7);
+        close_run(&r);
+    }
+    cadre_product_choose_bf16(0);
+    cadre_queue_close(&q);
 }
 
 /* Without a backward pass to come the result is the same and nothing is kept. */
@@ -277,6 +307,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(backends_agree_with_the_reference),
         cmocka_unit_test(bf16_agrees_with_the_reference),
+        cmocka_unit_test(a_bias_is_rounded_with_the_sum),
         cmocka_unit_test(forward_alone_gives_the_same),
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(a_head_in_blocks_is_one),

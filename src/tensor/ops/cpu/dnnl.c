@@ -91,7 +91,14 @@ static dnnl_status_t make_memory(dnnl_memory_t *ret, matrix_desc *d, dnnl_engine
 
 /* AMD's processors multiply pairs of bf16 at twice the rate of f32, and so do Intel's matrix units
  * (AMX); Intel's vector instruction for bf16 alone has the rate of f32, and oneDNN reaches half. */
+static int chosen_way;
+
+void cadre_product_choose_bf16(int way) {
+    chosen_way = way;
+}
+
 bool cadre_product_bf16_is_fast(void) {
+    if (chosen_way) return chosen_way > 0;
 #if defined(__x86_64__) && defined(__GNUC__)
     unsigned a, b, c, d;
     __builtin_cpu_init();

@@ -31,5 +31,7 @@ cadre_kept cadre_product_keeps(const cadre_product *p);
 /* Has this processor products of bf16 that are faster than those of f32? Where it has not, bf16
  * operands are widened a product at a time and multiplied in f32. */
 bool cadre_product_bf16_is_fast(void);
+/* For tests: 1 makes products of bf16, -1 widens, 0 asks the processor. For the whole process. */
+void cadre_product_choose_bf16(int way);
 
 #endif

@@ -149,44 +149,32 @@ void cadre_linear_keeps(const cadre_call *c, cadre_kept *ret) {
 
 /* ---- forward ---- */
 
-CADRE_CLONES static void add_bias(float *y, const float *bias, int64_t n) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] += bias[i];
-}
-
 CADRE_CLONES static void gelu_of(const float *z, float *y, int64_t n) {
 #pragma omp simd
     for (int64_t i = 0; i < n; i++) y[i] = gelu_fast(z[i]);
 }
 
-CADRE_CLONES static void bias_and_gelu(float *z, const float *bias, float *y, int64_t n) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) {
-        z[i] += bias[i];
-        y[i] = gelu_fast(z[i]);
-    }
+static const cadre_tensor *sums_of(const cadre_call *c) {
+    return c->saved[0] ? c->saved[0] : c->out;
 }
 
-/* What follows the product: bias and GELU, row by row. */
-static cadre_status finish_rows(cadre_call *c, int64_t begin, int64_t end) {
-    float bias_room[CADRE_PIECE], z_room[CADRE_PIECE], y_room[CADRE_PIECE];
-    int64_t out = cadre_columns(c->out);
-    const cadre_tensor *sums = c->saved[0] ? c->saved[0] : c->out;
-    for (int64_t k = 0; k < out; k += CADRE_PIECE) {
-        int64_t n = out - k < CADRE_PIECE ? out - k : CADRE_PIECE;
-        const float *bias = c->param[1] ? cadre_piece_read(c->param[1], k, n, bias_room) : NULL;
-        for (int64_t at = begin * out + k; at < end * out; at += out) {
-            float *z = cadre_piece_open(sums, at, n, true, z_room);
-            float *y = c->a.gelu ? cadre_piece_open(c->out, at, n, false, y_room) : NULL;
-            if (bias && y)
-                bias_and_gelu(z, bias, y, n);
-            else if (bias)
-                add_bias(z, bias, n);
-            else
-                gelu_of(z, y, n);
-            if (bias) cadre_piece_close(sums, at, n, z);
-            if (y) cadre_piece_close(c->out, at, n, y);
-        }
+/* The bias lies where the product is then added to it, so that the sum is rounded once. */
+static cadre_status bias_rows(cadre_call *c, int64_t begin, int64_t end) {
+    const cadre_tensor *sums = sums_of(c);
+    size_t bytes = (size_t)cadre_columns(sums) * cadre_dtype_size(sums->dtype);
+    for (int64_t r = begin; r < end; r++)
+        memcpy((char *)sums->data + (size_t)r * bytes, c->param[1]->data, bytes);
+    return CADRE_OK;
+}
+
+static cadre_status gelu_range(cadre_call *c, int64_t begin, int64_t end) {
+    float a[CADRE_PIECE], b[CADRE_PIECE];
+    for (int64_t at = begin; at < end; at += CADRE_PIECE) {
+        int64_t n = end - at < CADRE_PIECE ? end - at : CADRE_PIECE;
+        const float *z = cadre_piece_read(sums_of(c), at, n, a);
+        float *y = cadre_piece_open(c->out, at, n, false, b);
+        gelu_of(z, y, n);
+        cadre_piece_close(c->out, at, n, y);
     }
     return CADRE_OK;
 }
@@ -194,11 +182,12 @@ static cadre_status finish_rows(cadre_call *c, int64_t begin, int64_t end) {
 cadre_status cadre_cpu_linear(cadre_queue *q, cadre_call *c) {
     if (!cadre_is_fast(c->in[0])) return cadre_ref_linear(q, c);
     cadre_product p = forward_of(c);
-    const cadre_tensor *sums = c->saved[0] ? c->saved[0] : c->out;
     c->a.slope_taken = false;
-    CADRE_TRY(cadre_product_tiled(q, &p, c->in[0]->data, c->param[0]->data, sums->data));
-    if (!c->param[1] && !c->a.gelu) return CADRE_OK;
-    return cadre_pooled(q, c, cadre_rows(c->in[0]), ROW_GRAIN, finish_rows);
+    p.add = c->param[1] != NULL;
+    if (p.add) CADRE_TRY(cadre_pooled(q, c, p.m, ROW_GRAIN, bias_rows));
+    CADRE_TRY(cadre_product_tiled(q, &p, c->in[0]->data, c->param[0]->data, sums_of(c)->data));
+    if (!c->a.gelu) return CADRE_OK;
+    return cadre_pooled(q, c, cadre_count(c->out), 4 * CADRE_PIECE, gelu_range);
 }
 
 /* ---- backward ---- */
