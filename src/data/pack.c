@@ -196,15 +196,25 @@ static cadre_status show_json(const shown *s, cadre_text *to) {
     return st ? st : to->status;
 }
 
-/* As between quotation marks in a program: one line, nothing that moves a terminal. */
+/* U+0080 to U+009F, which some terminals obey as they do escape sequences. */
+static bool is_c1(const unsigned char *at, size_t left) {
+    return left > 1 && at[0] == 0xC2 && at[1] >= 0x80 && at[1] <= 0x9F;
+}
+
+/* As between quotation marks in a program: one line, nothing that moves a terminal. `text` is
+ * UTF-8. */
 static void add_quoted(cadre_text *to, const char *text, size_t bytes) {
     cadre_text_add(to, "\"");
     for (size_t i = 0; i < bytes; i++) {
         unsigned char c = (unsigned char)text[i];
         if (c == '\n')
             cadre_text_add(to, "\\n");
+        else if (c == '"' || c == '\\')
+            cadre_text_add(to, "\\%c", c);
         else if (c < 0x20 || c == 0x7F)
             cadre_text_add(to, "\\x%02x", c);
+        else if (is_c1((const unsigned char *)text + i, bytes - i))
+            cadre_text_add(to, "\\u%04x", (unsigned char)text[++i]);
         else
             cadre_text_add_bytes(to, &text[i], 1);
     }

@@ -157,6 +157,17 @@ static void a_text_cut_inside_a_character(void **state) {
     cadre_text_free(&to);
 }
 
+/* Quotation marks, backslashes and every control, those of two bytes (here CSI) too. */
+static void a_text_is_quoted(void **state) {
+    (void)state;
+    cadre_text to = {0};
+    OK(pack("char", text_file("odd.txt", "a\"\\\x1B[\x7F\xC2\x9B\xC2\x80\xC2\xA0\xC3\x9B"),
+            at("odd.bin")));
+    OK(cadre_data_show(at("odd.bin"), false, false, &to));
+    assert_non_null(strstr(to.at, "  \"a\\\"\\\\\\x1b[\\x7f\\u009b\\u0080\xC2\xA0\xC3\x9B\"\n"));
+    cadre_text_free(&to);
+}
+
 static void shakespeare_in_gpt2_tokens(void **state) {
     (void)state;
     static const int first[] = {5962, 22307, 25, 198, 8421, 356, 5120, 597, 2252, 11};
@@ -252,6 +263,7 @@ int main(void) {
         cmocka_unit_test(a_corpus_takes_file_and_tokenizer),
         cmocka_unit_test(show_says_what_a_file_holds),
         cmocka_unit_test(a_text_cut_inside_a_character),
+        cmocka_unit_test(a_text_is_quoted),
         cmocka_unit_test(shakespeare_in_gpt2_tokens),
         cmocka_unit_test(what_is_refused_leaves_what_was_there),
         cmocka_unit_test(every_failure_leaves_a_pair),
