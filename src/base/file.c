@@ -111,7 +111,7 @@ cadre_status cadre_fsync_path(const char *path) {
     return CADRE_OK;
 }
 
-static cadre_status fsync_folder_of(const char *path) {
+cadre_status cadre_fsync_folder_of(const char *path) {
     char folder[CADRE_PATH];
     snprintf(folder, sizeof folder, "%s", path);
     char *slash = strrchr(folder, '/');
@@ -132,7 +132,7 @@ cadre_status cadre_file_replace(const char *path, const void *data, size_t bytes
     close(fd);
     if (!st && rename(temporary, path) != 0)
         st = CADRE_FAIL(CADRE_ERESOURCE, "cannot replace %s: %s", path, strerror(errno));
-    if (!st) return fsync_folder_of(path);
+    if (!st) return cadre_fsync_folder_of(path);
     unlink(temporary);
     return st;
 }

@@ -26,6 +26,7 @@ cadre_status cadre_mkdirs(const char *path);
 /* Writes PATH.tmp-PID, fsyncs, renames over `path`, fsyncs the folder. */
 cadre_status cadre_file_replace(const char *path, const void *data, size_t bytes);
 cadre_status cadre_fsync_path(const char *path); /* a file or a folder */
+cadre_status cadre_fsync_folder_of(const char *path);
 /* write(2) until all is out; fault point. `path` for the message. */
 cadre_status cadre_write_all(int fd, const void *data, size_t bytes, const char *path);
 cadre_status cadre_remove_tree(const char *path); /* a folder and all in it; absent is fine */

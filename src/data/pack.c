@@ -53,18 +53,32 @@ static cadre_status lay_out(const cadre_tokens *tokens, uint16_t **ret_file, siz
     return CADRE_OK;
 }
 
-/* The tokens wait under another name until the tokenizer is in its place, so that tokens never lie
- * beside a tokenizer that is not theirs. */
+/* An interruption between the steps leaves a tokenizer without tokens. */
+static cadre_status put_in_place(const char *tokens, const char *target, const char *tokenizer,
+                                 const char *tokenizer_target) {
+    CADRE_CHECK(unlink(target) == 0 || errno == ENOENT, CADRE_ERESOURCE, "cannot replace %s: %s",
+                target, strerror(errno));
+    CADRE_TRY(cadre_fsync_folder_of(target)); /* in this order on the disk too */
+    CADRE_CHECK(rename(tokenizer, tokenizer_target) == 0, CADRE_ERESOURCE, "cannot replace %s: %s",
+                tokenizer_target, strerror(errno));
+    CADRE_CHECK(rename(tokens, target) == 0, CADRE_ERESOURCE, "cannot replace %s: %s", target,
+                strerror(errno));
+    return cadre_fsync_folder_of(target);
+}
+
+/* Both are whole on the disk under other names before the old tokens go, and these go first: tokens
+ * never lie beside a tokenizer that is not theirs. */
 static cadre_status replace_both(const char *target, const void *file, size_t bytes,
                                  const char *tokenizer_path, const cadre_text *json) {
-    char waiting[CADRE_PATH];
-    snprintf(waiting, sizeof waiting, "%s.new-%d", target, (int)getpid());
-    CADRE_TRY(cadre_file_replace(waiting, file, bytes));
-    cadre_status st = cadre_file_replace(tokenizer_path, json->at, json->length);
-    if (!st && rename(waiting, target) != 0)
-        st = CADRE_FAIL(CADRE_ERESOURCE, "cannot replace %s: %s", target, strerror(errno));
-    if (!st) return cadre_fsync_path(target);
-    unlink(waiting);
+    char tokens[CADRE_PATH], tokenizer[CADRE_PATH];
+    snprintf(tokens, sizeof tokens, "%s.new-%d", target, (int)getpid());
+    snprintf(tokenizer, sizeof tokenizer, "%s.new-%d", tokenizer_path, (int)getpid());
+    CADRE_TRY(cadre_file_replace(tokens, file, bytes));
+    cadre_status st = cadre_file_replace(tokenizer, json->at, json->length);
+    if (!st) st = put_in_place(tokens, target, tokenizer, tokenizer_path);
+    if (!st) return CADRE_OK;
+    unlink(tokens);
+    unlink(tokenizer);
     return st;
 }
 

@@ -16,9 +16,10 @@ typedef struct cadre_packed {
 /* Reads `texts` (files, and folders as their files by name), joined in order, as one text, and
  * writes its tokens to `target` in llm.c's format (tokens_file.h, uint16; no end-of-text token is
  * added) and the tokenizer beside it, X.tokenizer.json for X.bin. `tokenizer` as data.tokenizer.
- * Both files are replaced whole, or left as they were. Token files among the texts, a target that
- * is one of the inputs, more than 65,536 ids or 2^31 - 1 tokens: CADRE_EUSAGE or CADRE_EDATA with
- * numbers. */
+ * A failure to write leaves both files as they were; an interruption may leave a tokenizer without
+ * tokens (the old ones go before their tokenizer does), never tokens beside another's. Token files
+ * among the texts, a target that is one of the inputs, more than 65,536 ids or 2^31 - 1 tokens:
+ * CADRE_EUSAGE or CADRE_EDATA with numbers. */
 cadre_status cadre_data_pack(const char *tokenizer, const cadre_list *texts, const char *target,
                              cadre_packed *ret_packed);
 

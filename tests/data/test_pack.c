@@ -5,10 +5,13 @@
  */
 #include "support/check.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -16,6 +19,24 @@
 #include "data/pack.h"
 
 static const char *folder;
+
+/* The process ends right before its k-th file is renamed or removed; negative: never. */
+static int ends_at = -1;
+
+static void end_or_go_on(void) {
+    if (ends_at == 0) _exit(9);
+    if (ends_at > 0) ends_at--;
+}
+
+int rename(const char *from, const char *to) {
+    end_or_go_on();
+    return renameat(AT_FDCWD, from, AT_FDCWD, to);
+}
+
+int unlink(const char *path) {
+    end_or_go_on();
+    return unlinkat(AT_FDCWD, path, 0);
+}
 
 static int make_folder(void **state) {
     (void)state;
@@ -257,6 +278,36 @@ static void every_failure_leaves_a_pair(void **state) {
     }
 }
 
+/* Ended at any moment: no tokens, or tokens beside the tokenizer that they are of. */
+static void an_interruption_leaves_no_mixture(void **state) {
+    (void)state;
+    const char *texts[] = {text_file("before.txt", "abc"), text_file("after.txt", "wxyz")};
+    const char *target = at("ended.bin");
+    int code = 9, ended = 0;
+    for (; code == 9; ended++) {
+        OK(pack("char", texts[0], target));
+        pid_t child = fork();
+        if (child == 0) {
+            ends_at = ended;
+            _exit(pack("char", texts[1], target) == CADRE_OK ? 0 : 1);
+        }
+        int status = 0;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFEXITED(status));
+        code = WEXITSTATUS(status);
+        if (!cadre_path_is_file(target)) continue;
+        json_t *root = shown(target, false);
+        const char *text = json_string_value(json_object_get(root, "text"));
+        expect_word(root, "text", strcmp(text, "abc") == 0 ? "abc" : "wxyz");
+        json_decref(root);
+    }
+    assert_int_equal(code, 0);
+    assert_true(ended > 4); /* two written, the old tokens removed, two renamed */
+    json_t *root = shown(target, false);
+    expect_word(root, "text", "wxyz");
+    json_decref(root);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(texts_are_joined_in_llm_c_format),
@@ -267,6 +318,7 @@ int main(void) {
         cmocka_unit_test(shakespeare_in_gpt2_tokens),
         cmocka_unit_test(what_is_refused_leaves_what_was_there),
         cmocka_unit_test(every_failure_leaves_a_pair),
+        cmocka_unit_test(an_interruption_leaves_no_mixture),
     };
     return cmocka_run_group_tests(tests, make_folder, NULL);
 }
