@@ -109,6 +109,28 @@ static void bytes_are_as_planned(void **unused) {
     free(got);
 }
 
+/* A frozen parameter is there in bf16 alone: it has no master, and stays as it is. */
+static void frozen_weights_stay(void **unused) {
+    (void)unused;
+    training t = {
+        .kind = "gpt2", .narrow = true, .clip = 1, .steps = 3, .freeze = "transformer.wte.weight"};
+    trained *got = run_training(&t, 2);
+    int64_t all = got->bytes[CADRE_MEM_PARAMETERS] / 2,
+            trained_part = got->bytes[CADRE_MEM_GRADIENTS] / 4;
+    assert_true(trained_part > 0 && trained_part < all);
+    assert_int_equal(got->bytes[CADRE_MEM_OPTIMIZER], 12 * trained_part);
+    assert_int_equal(got->apart, 0);
+    int64_t at = 0, moved = 0, embedding = CLASSES * 16;
+    assert_string_equal(got->name[0], "transformer.wte.weight");
+    for (; at < embedding; at++) {
+        assert_true(got->end[at] == got->start[at]);
+        assert_true(got->end[at] == (double)cadre_bf16_to_f32(cadre_f64_to_bf16(got->end[at])));
+    }
+    for (; at < got->first[got->params]; at++) moved += got->end[at] != got->start[at];
+    assert_true(moved > 1000);
+    free(got);
+}
+
 static void accumulation_adds_in_f32(void **unused) {
     (void)unused;
     training whole = {.kind = "gpt2", .narrow = true, .clip = 1}, cut = whole;
@@ -126,6 +148,7 @@ int main(void) {
         cmocka_unit_test(cuts_and_overlap_change_no_bit),
         cmocka_unit_test(the_wire_rounds),
         cmocka_unit_test(bytes_are_as_planned),
+        cmocka_unit_test(frozen_weights_stay),
         cmocka_unit_test(accumulation_adds_in_f32),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
