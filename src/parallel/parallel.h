@@ -47,7 +47,7 @@ typedef struct cadre_step_result {
     char nonfinite[192];    /* which parameter and rank, when grad_norm is not finite; "" */
     bool vote[CADRE_VOTES]; /* whether any rank voted so */
     int64_t step_ns, comm_ns, exposed_ns, data_ns; /* this rank's */
-    int64_t update_ns;                             /* norm, clipping and the optimizer's pass */
+    int64_t update_ns; /* norm, clipping, the optimizer's pass; without communication */
 } cadre_step_result;
 
 /* Collective over the world: one optimizer step number `step` (1-based) over `micros` micro-batches
