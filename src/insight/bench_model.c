@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/rng.h"
+#include "train/memory.h"
 #include "train/run.h"
 
 static const char default_model[] = "gpt2-124m", default_micro_batch[] = "4";
@@ -22,8 +23,19 @@ static cadre_status resolve(cadre_bench_model *m) {
     return cadre_config_fill(m->set, &m->cfg);
 }
 
+/* Before a default of another kind is laid beside it. */
+static cadre_status check_kind(const cadre_settings *set) {
+    const char *kind = cadre_settings_get(set, "model.kind");
+    CADRE_CHECK(!cadre_settings_given(set, "model.kind") || strcmp(kind, "gpt2") == 0, CADRE_EUSAGE,
+                "model.kind=%s: benches measure models of kind gpt2; give that, or a model.preset "
+                "(--model) of that kind, or leave it out",
+                kind);
+    return CADRE_OK;
+}
+
 static cadre_status resolve_settings(cadre_bench_model *m, const cadre_bench_opts *opts) {
     CADRE_TRY(cadre_settings_copy(&m->set, opts->set));
+    CADRE_TRY(check_kind(m->set));
     if (!cadre_settings_given(m->set, "model.preset"))
         CADRE_TRY(cadre_settings_set(m->set, "model.preset", default_model));
     if (!cadre_settings_given(m->set, "train.batch") &&
@@ -59,7 +71,10 @@ static cadre_status draw_tokens(cadre_bench_model *m) {
 cadre_status cadre_bench_model_open(cadre_bench_model *m, cadre_comm *world,
                                     const cadre_bench_opts *opts) {
     m->world = world;
+    m->base = cadre_memory_now();
     CADRE_TRY(resolve_settings(m, opts));
+    /* All compute the same blocks again. */
+    CADRE_TRY(cadre_all_reduce(world, &m->base, &m->base, 1, CADRE_I64, CADRE_MAX, "base", NULL));
     const cadre_config *c = &m->cfg;
     m->micros = c->train.batch / (c->train.micro_batch * c->parallel.dp);
     CADRE_TRY(cadre_rank_threads(world, c->run.threads, c->run.pin, &m->pool, &m->binding));
@@ -81,21 +96,6 @@ void cadre_bench_model_close(cadre_bench_model *m) {
     cadre_settings_close(&m->set);
 }
 
-cadre_status cadre_bench_parallel_open(const cadre_bench_model *m, cadre_comm *world,
-                                       cadre_queue *queue, cadre_parallel **ret_parallel) {
-    cadre_parallel_cfg cfg = m->cfg.parallel;
-    cadre_parallel *p = NULL;
-    cfg.dp = cadre_comm_size(world);
-    CADRE_TRY(cadre_parallel_open(&p, world, m->model, queue, &cfg, &m->cfg.optim));
-    cadre_status st = queue->meta ? CADRE_OK : cadre_parallel_draw(p);
-    if (st) {
-        cadre_parallel_close(&p);
-        return st;
-    }
-    *ret_parallel = p;
-    return CADRE_OK;
-}
-
 static cadre_status next_pass(void *self, int64_t micro, cadre_pass *ret_pass) {
     const cadre_bench_model *m = self;
     const cadre_train_cfg *c = &m->cfg.train;
@@ -112,6 +112,31 @@ static cadre_status next_pass(void *self, int64_t micro, cadre_pass *ret_pass) {
                                                    .data = i ? m->labels : m->inputs,
                                                    .id = -1};
     }
+    return CADRE_OK;
+}
+
+/* As a run does under train.recompute and train.memory_limit. */
+static cadre_status fit(const cadre_bench_model *m, cadre_parallel *p) {
+    cadre_pass shapes;
+    if (!cadre_recompute_asked(&m->cfg.train)) return CADRE_OK;
+    CADRE_TRY(next_pass((void *)m, 0, &shapes));
+    shapes.training = true;
+    return cadre_recompute_fit(&m->cfg, p, &shapes, m->base);
+}
+
+cadre_status cadre_bench_parallel_open(const cadre_bench_model *m, cadre_comm *world,
+                                       cadre_queue *queue, cadre_parallel **ret_parallel) {
+    cadre_parallel_cfg cfg = m->cfg.parallel;
+    cadre_parallel *p = NULL;
+    cfg.dp = cadre_comm_size(world);
+    CADRE_TRY(cadre_parallel_open(&p, world, m->model, queue, &cfg, &m->cfg.optim));
+    cadre_status st = fit(m, p);
+    if (!st && !queue->meta) st = cadre_parallel_draw(p);
+    if (st) {
+        cadre_parallel_close(&p);
+        return st;
+    }
+    *ret_parallel = p;
     return CADRE_OK;
 }
 

@@ -23,6 +23,7 @@ typedef struct cadre_bench_model {
     cadre_queue *queue;
     cadre_model *model;
     cadre_parallel *parallel; /* NULL: not opened */
+    int64_t base;             /* bytes of a process before it opened anything */
     int64_t micros;           /* a step */
     int32_t *inputs, *labels; /* random tokens */
     int64_t *samples;
@@ -41,6 +42,26 @@ cadre_status cadre_bench_model_step(cadre_bench_model *m, cadre_parallel *p, int
 void cadre_bench_model_close(cadre_bench_model *m);
 /* What was measured: model, dtype, ranks, threads, micro_batch, context. */
 struct json_t *cadre_bench_model_row(const cadre_bench_model *m);
+
+/* ---- parts of a step ---- */
+
+typedef enum cadre_part {
+    CADRE_PART_MATMUL,
+    CADRE_PART_ATTENTION,
+    CADRE_PART_NORMS,
+    CADRE_PART_ACTIVATION,
+    CADRE_PART_LOSS,
+    CADRE_PART_BIAS,
+    CADRE_PART_EMBEDDING,
+    CADRE_PART_RESIDUAL,
+    CADRE_PART_OPTIMIZER,
+    CADRE_PART_EXPOSED,
+    CADRE_PART_REST,
+    CADRE_PARTS
+} cadre_part;
+/* A watch that adds each operation's nanoseconds to its part, those in products to `matmul`, where
+ * they are not attention's. */
+cadre_op_watch cadre_bench_parts_watch(double parts[CADRE_PARTS]);
 
 /* ---- products ---- */
 
@@ -90,6 +111,14 @@ enum { CADRE_BENCH_WAYS = 4 };
 extern const char *const cadre_bench_ways[CADRE_BENCH_WAYS];
 /* Those that differ: without further threads columns are not shared out. */
 int cadre_bench_way_count(const cadre_queue *queue);
+
+/* What product `which` takes in a way; one that is far behind `least` (0: none yet) may stop early
+ * with any number above it. */
+typedef cadre_status cadre_bench_try(void *self, int which, int way, double least, double *ret_ns);
+/* The fastest of the first `ways` ways of each product, what it takes, and what all products of a
+ * step take in the step's own way. */
+cadre_status cadre_bench_ways_find(const cadre_bench_products *list, int ways, cadre_bench_try *try,
+                                   void *self, int *ret_way, double *ret_best, double *ret_own_ns);
 
 typedef struct cadre_bench_runner {
     cadre_queue *queue;

@@ -23,6 +23,23 @@ int cadre_bench_way_count(const cadre_queue *queue) {
     return cadre_pool_threads(queue->pool) > 1 ? CADRE_BENCH_WAYS : COLUMNS;
 }
 
+cadre_status cadre_bench_ways_find(const cadre_bench_products *list, int ways, cadre_bench_try *try,
+                                   void *self, int *ret_way, double *ret_best, double *ret_own_ns) {
+    *ret_own_ns = 0;
+    for (int i = 0; i < list->count; i++) {
+        ret_best[i] = 0;
+        for (int way = 0; way < ways; way++) {
+            double ns = 0;
+            CADRE_TRY(try(self, i, way, ret_best[i], &ns));
+            if (way == STEP) *ret_own_ns += ns * (double)list->calls[i];
+            if (way != STEP && ns >= ret_best[i]) continue;
+            ret_best[i] = ns;
+            ret_way[i] = way;
+        }
+    }
+    return CADRE_OK;
+}
+
 double cadre_bench_product_flops(const cadre_bench_product *p) {
     return 2.0 * (double)p->rows * (double)p->in * (double)p->out;
 }

@@ -53,3 +53,18 @@ cadre_status cadre_recompute_choose(const cadre_train_cfg *c, const cadre_parall
     *ret_cost = cost;
     return CADRE_OK;
 }
+
+cadre_status cadre_recompute_fit(const cadre_config *c, cadre_parallel *p, const cadre_pass *shapes,
+                                 int64_t base) {
+    cadre_pass_cost cost;
+    int64_t bytes[CADRE_MEM_KINDS], others = base;
+    int threads = (int)c->run.threads, blocks = 0;
+    CADRE_TRY(cadre_parallel_measure(p, shapes, 0, &cost));
+    cadre_parallel_bytes(p, bytes);
+    bytes[CADRE_MEM_ACTIVATIONS] = 0;
+    others += threads * cost.kept.scratch + cadre_library_bytes(threads, cost.kept.packed);
+    for (int i = 0; i < CADRE_MEM_KINDS; i++) others += bytes[i];
+    CADRE_TRY(cadre_recompute_choose(&c->train, p, shapes, others, true, &blocks, &cost));
+    cadre_parallel_recompute(p, blocks);
+    return CADRE_OK;
+}

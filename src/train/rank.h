@@ -47,6 +47,13 @@ cadre_status cadre_state_load(cadre_comm *world, cadre_parallel *p, const cadre_
                               const char *path, uint64_t data_hash, int64_t *ret_step,
                               int64_t *ret_samples, double *ret_valid_loss);
 
+/* train.recompute and train.memory_limit (fit.c). */
+bool cadre_recompute_asked(const cadre_train_cfg *c); /* there is anything to choose or to refuse */
+/* Local: from the next step on, steps of such micro-batches compute so many blocks again that they
+ * fit. `base`: bytes of the process before it opened anything. CADRE_ERESOURCE: they do not fit. */
+cadre_status cadre_recompute_fit(const cadre_config *c, cadre_parallel *p, const cadre_pass *shapes,
+                                 int64_t base);
+
 /* Only token models are trained from data sets so far. */
 cadre_status cadre_check_model_kind(const cadre_config *c);
 

@@ -65,7 +65,6 @@ cadre_status cadre_run_loop(cadre_run *run);
  * a rank needs `others` bytes beside the pass's activations. What does not fit is CADRE_ERESOURCE
  * with `must_fit`, else every block under `auto`. */
 enum { CADRE_RECOMPUTE_ALL = INT32_MAX };
-bool cadre_recompute_asked(const cadre_train_cfg *c); /* there is anything to choose or to refuse */
 cadre_status cadre_recompute_choose(const cadre_train_cfg *c, const cadre_parallel *p,
                                     const cadre_pass *shapes, int64_t others, bool must_fit,
                                     int *ret_blocks, cadre_pass_cost *ret_cost);

@@ -203,22 +203,11 @@ static cadre_status next_cut(void *self, int64_t micro, cadre_pass *ret_pass) {
 /* Before a forward that is larger than any so far: which blocks are computed again for it. */
 static cadre_status fit(cadre_trainer *t, cutter *c) {
     cadre_pass step;
-    cadre_pass_cost cost;
-    int64_t bytes[CADRE_MEM_KINDS], others = t->base_bytes;
-    int blocks = 0;
     if (!cadre_recompute_asked(&t->cfg.train)) return CADRE_OK;
     CADRE_TRY(next_cut(c, 0, &step));
     int64_t size = cadre_count(&step.input[0].tensor);
     if (size <= t->fitted) return CADRE_OK;
-    CADRE_TRY(cadre_parallel_measure(t->parallel, &step, 0, &cost));
-    cadre_parallel_bytes(t->parallel, bytes);
-    bytes[CADRE_MEM_ACTIVATIONS] = 0;
-    others += t->cfg.run.threads * cost.kept.scratch +
-              cadre_library_bytes((int)t->cfg.run.threads, cost.kept.packed);
-    for (int i = 0; i < CADRE_MEM_KINDS; i++) others += bytes[i];
-    CADRE_TRY(
-        cadre_recompute_choose(&t->cfg.train, t->parallel, &step, others, true, &blocks, &cost));
-    cadre_parallel_recompute(t->parallel, blocks);
+    CADRE_TRY(cadre_recompute_fit(&t->cfg, t->parallel, &step, t->base_bytes));
     t->fitted = size;
     return CADRE_OK;
 }

@@ -22,11 +22,23 @@ static void close_all(cadre_bench_model *m, cadre_comm **world) {
     cadre_comm_close(world);
 }
 
-static void open_model(cadre_bench_model *m, cadre_comm **world) {
-    const cadre_bench_opts opts = opts_of();
+static void open_with(cadre_bench_model *m, cadre_comm **world, const cadre_settings *set) {
+    const cadre_bench_opts opts = {.set = set};
     memset(m, 0, sizeof *m);
     OK(cadre_comm_open_threads(world, 1, NULL));
     OK(cadre_bench_model_open(m, *world, &opts));
+}
+
+static void open_model(cadre_bench_model *m, cadre_comm **world) {
+    open_with(m, world, tiny);
+}
+
+/* The tiny model with one setting more. */
+static cadre_settings *tiny_with(const char *name, const char *value) {
+    cadre_settings *set = NULL;
+    OK(cadre_settings_copy(&set, tiny));
+    OK(cadre_settings_set(set, name, value));
+    return set;
 }
 
 /* Flops in products, as the table of operations counts them, without attention's. */
@@ -40,35 +52,85 @@ static void add_cost(void *self, const cadre_call *c, cadre_phase phase, int64_t
     *(double *)self += cost.matmul_flops;
 }
 
-static void the_list_holds_every_product(void **state) {
-    (void)state;
+/* Lists the products of the model with these settings; checks them against the costs. */
+static void list_products(const cadre_settings *set, cadre_bench_products *list) {
     cadre_bench_model m;
     cadre_comm *world = NULL;
     cadre_queue *meta = NULL;
     cadre_parallel *p = NULL;
-    cadre_bench_products list;
     cadre_step_result result;
     double want = 0, flops = 0;
     int64_t calls = 0;
     cadre_op_watch watch = {.self = &want, .done = add_cost};
-    open_model(&m, &world);
+    open_with(&m, &world, set);
     OK(cadre_queue_open(&meta, "meta", NULL));
     OK(cadre_bench_parallel_open(&m, world, meta, &p));
     meta->watch = &watch;
     OK(cadre_bench_model_step(&m, p, 1, &result));
-    OK(cadre_bench_products_list(&m, &list));
-    for (int i = 0; i < list.count; i++) {
-        calls += list.calls[i];
-        flops += (double)list.calls[i] * cadre_bench_product_flops(&list.at[i]);
+    OK(cadre_bench_products_list(&m, list));
+    for (int i = 0; i < list->count; i++) {
+        calls += list->calls[i];
+        flops += (double)list->calls[i] * cadre_bench_product_flops(&list->at[i]);
     }
-    assert_int_equal(calls, list.places);
-    assert_int_equal(list.places, 2 * 3 * 4 + 3); /* layers x phases x linear, and the head */
+    assert_int_equal(calls, list->places);
     assert_true(want > 0 && fabs(flops / want - 1) < 1e-12);
-    for (int i = 0; i < list.places; i++) assert_null(list.place[i].weight);
-    cadre_bench_products_free(&list);
+    for (int i = 0; i < list->places; i++) assert_null(list->place[i].weight);
     cadre_parallel_close(&p);
     cadre_queue_close(&meta);
     close_all(&m, &world);
+}
+
+static void the_list_holds_every_product(void **state) {
+    (void)state;
+    cadre_bench_products list;
+    list_products(tiny, &list);
+    assert_int_equal(list.places, 2 * 3 * 4 + 3); /* layers x phases x linear, and the head */
+    cadre_bench_products_free(&list);
+}
+
+/* Blocks that are computed again run their products twice. */
+static void what_is_computed_again_is_listed(void **state) {
+    (void)state;
+    cadre_bench_products list;
+    cadre_settings *set = tiny_with("train.recompute", "block");
+    list_products(set, &list);
+    assert_true(list.places > 2 * 3 * 4 + 3 && list.places <= 2 * 4 * 4 + 3);
+    cadre_bench_products_free(&list);
+    cadre_settings_close(&set);
+}
+
+static void a_memory_limit_holds(void **state) {
+    (void)state;
+    static const char *const benches[] = {"gemm", "step", "checkpoint"};
+    cadre_settings *set = tiny_with("train.memory_limit", "1MiB");
+    const cadre_bench_opts opts = {.set = set, .repeat = 1};
+    for (int i = 0; i < CADRE_COUNT(benches); i++) {
+        const cadre_bench_kind *kind = NULL;
+        cadre_bench bench = {0};
+        cadre_comm *world = NULL;
+        OK(cadre_bench_find(benches[i], &kind));
+        OK(cadre_comm_open_threads(&world, 1, NULL));
+        OK(cadre_bench_open(&bench, kind, world));
+        FAILS(kind->run(world, &opts, &bench), CADRE_ERESOURCE, "train.memory_limit=1.0 MiB");
+        cadre_bench_close(&bench);
+        cadre_comm_close(&world);
+    }
+    cadre_settings_close(&set);
+}
+
+static void another_kind_is_refused(void **state) {
+    (void)state;
+    cadre_bench_model m;
+    cadre_comm *world = NULL;
+    cadre_settings *set = NULL;
+    memset(&m, 0, sizeof m);
+    OK(cadre_settings_open(&set, NULL));
+    OK(cadre_settings_set(set, "model.kind", "mlp"));
+    const cadre_bench_opts opts = {.set = set};
+    OK(cadre_comm_open_threads(&world, 1, NULL));
+    FAILS(cadre_bench_model_open(&m, world, &opts), CADRE_EUSAGE, "measure models of kind gpt2");
+    close_all(&m, &world);
+    cadre_settings_close(&set);
 }
 
 /* A head whose logits are too many for one block: the same work is listed whole beside it. */
@@ -141,6 +203,86 @@ static void the_ways_compute_the_same(void **state) {
     close_all(&m, &world);
 }
 
+/* ---- parts and ways ---- */
+
+/* Every nanosecond of an operation is in one part; its products in `matmul`. */
+static void parts_of_an_operation_are_disjoint(void **state) {
+    (void)state;
+    for (int op = 0; op < CADRE_OPS; op++) {
+        double parts[CADRE_PARTS] = {0}, sum = 0;
+        const cadre_call c = {.op = (cadre_op_id)op};
+        cadre_op_watch watch = cadre_bench_parts_watch(parts);
+        watch.done(watch.self, &c, CADRE_FORWARD, 100, 60);
+        for (int k = 0; k < CADRE_PARTS; k++) sum += parts[k];
+        assert_true(sum == 100);
+        assert_true(parts[CADRE_PART_MATMUL] == (op == CADRE_OP_ATTENTION ? 0 : 60));
+    }
+}
+
+typedef struct witness {
+    cadre_op_watch parts;
+    double ns, product_ns;
+} witness;
+
+static void see(void *self, const cadre_call *c, cadre_phase phase, int64_t ns,
+                int64_t product_ns) {
+    witness *w = self;
+    w->ns += (double)ns;
+    if (c->op != CADRE_OP_ATTENTION) w->product_ns += (double)product_ns;
+    w->parts.done(w->parts.self, c, phase, ns, product_ns);
+}
+
+/* In a real step: the parts beside what a second observer added up, and the whole step. */
+static void parts_of_a_step_are_what_was_measured(void **state) {
+    (void)state;
+    cadre_bench_model m;
+    cadre_comm *world = NULL;
+    cadre_step_result result;
+    double parts[CADRE_PARTS] = {0}, sum = 0;
+    witness w = {.parts = cadre_bench_parts_watch(parts)};
+    cadre_op_watch watch = {.self = &w, .done = see};
+    open_model(&m, &world);
+    OK(cadre_bench_parallel_open(&m, world, m.queue, &m.parallel));
+    m.queue->watch = &watch;
+    OK(cadre_bench_model_step(&m, m.parallel, 1, &result));
+    m.queue->watch = NULL;
+    for (int k = 0; k < CADRE_PARTS; k++) sum += parts[k];
+    assert_true(w.product_ns > 0 && parts[CADRE_PART_MATMUL] == w.product_ns);
+    assert_true(sum == w.ns);
+    assert_true(sum + (double)(result.update_ns + result.comm_ns) <= (double)result.step_ns);
+    close_all(&m, &world);
+}
+
+/* Of three products: the step's own way, the third, the second is the fastest. */
+static cadre_status pretend(void *self, int which, int way, double least, double *ret_ns) {
+    static const double ns[3][3] = {{5, 6, 7}, {30, 20, 10}, {200, 100, 150}};
+    assert_true(least == (way == 0   ? 0
+                          : way == 1 ? ns[which][0]
+                                     : fmin(ns[which][0], ns[which][1])));
+    *ret_ns = ns[which][way];
+    (*(int *)self)++;
+    return CADRE_OK;
+}
+
+static void the_fastest_way_is_chosen(void **state) {
+    (void)state;
+    static const int want[] = {0, 2, 1};
+    static const double least[] = {5, 10, 100};
+    int64_t calls[] = {1, 2, 3};
+    const cadre_bench_products list = {.calls = calls, .count = 3};
+    int way[] = {-1, -1, -1}, asked = 0;
+    double best[3], own = -1;
+    OK(cadre_bench_ways_find(&list, 3, pretend, &asked, way, best, &own));
+    assert_int_equal(asked, 9);
+    assert_true(own == 5 * 1 + 30 * 2 + 200 * 3);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(way[i], want[i]);
+        assert_true(best[i] == least[i]);
+    }
+}
+
+/* ---- benches ---- */
+
 typedef struct bench_case {
     const char *name;
     cadre_bench_opts opts;
@@ -208,6 +350,9 @@ static void check_step(const json_t *row) {
     assert_true(json_number_value(json_object_get(parts, "matmul")) > 0);
     assert_true(json_number_value(json_object_get(parts, "optimizer")) > 0);
     assert_true(fabs(sum / step - 1) < 1e-9);
+    assert_true(json_number_value(json_object_get(parts, "rest")) >= -0.01 * step);
+    double best = cadre_bench_number(row, "best_products_ms");
+    assert_true(best > 0 && best <= cadre_bench_number(row, "own_products_ms"));
     double limit = cadre_bench_number(row, "limit_ms.median");
     assert_true(fabs(cadre_bench_number(row, "of_gemm_limit") / (limit / step) - 1) < 1e-9);
     double tokens = cadre_bench_number(row, "batch") * cadre_bench_number(row, "context");
@@ -259,8 +404,14 @@ int main(void) {
     };
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_list_holds_every_product),
+        cmocka_unit_test(what_is_computed_again_is_listed),
+        cmocka_unit_test(a_memory_limit_holds),
+        cmocka_unit_test(another_kind_is_refused),
         cmocka_unit_test(a_head_in_blocks_is_listed_whole_too),
         cmocka_unit_test(the_ways_compute_the_same),
+        cmocka_unit_test(parts_of_an_operation_are_disjoint),
+        cmocka_unit_test(parts_of_a_step_are_what_was_measured),
+        cmocka_unit_test(the_fastest_way_is_chosen),
         cmocka_unit_test(gemm_has_a_row_a_product),
         cmocka_unit_test(a_step_is_the_sum_of_its_parts),
         cmocka_unit_test(independent_worlds_are_compared),
