@@ -3,9 +3,12 @@
  * cadre bench: runs rows of the table of benches (insight/bench.h), each on ranks of its own, one
  * after the other.
  */
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/file.h"
 #include "base/status.h"
 #include "cli/cli.h"
 #include "insight/bench.h"
@@ -53,6 +56,7 @@ static cadre_status read_options(const cli_call *call, cadre_bench_opts *opts,
     CADRE_TRY(cli_real(call, "--seconds", 0.001, 3600, 0, &opts->seconds));
     CADRE_TRY(cli_integer(call, "--repeat", 1, 1000000, 0, &opts->repeat));
     opts->bytes = cli_value(call, "--bytes");
+    opts->folder = call->env->run_folder;
     opts->independent = cli_value(call, "--independent") != NULL;
     CADRE_TRY(cli_open_settings(call, NULL, ret_set));
     for (int i = 0; i < CADRE_COUNT(short_for); i++) {
@@ -128,6 +132,21 @@ static int bench_rank(const cli_call *call, const cadre_launch *launch) {
 
 /* ---- the supervisor ---- */
 
+/* What a bench writes is the supervisor's to remove: it lives longer than ranks that are killed. */
+static int supervise(const cli_call *call, const cadre_bench_kind *kind, int ranks) {
+    char variable[64] = "CADRE_RUN_FOLDER=cadre-bench-XXXXXX";
+    char *folder = strchr(variable, '=') + 1, *more[] = {variable, NULL};
+    if (!kind->writes) return cli_supervise(call, ranks, NULL, NULL);
+    if (!mkdtemp(folder))
+        return cli_fail(call, CADRE_FAIL(CADRE_ERESOURCE,
+                                         "cannot make a folder in the current "
+                                         "one: %s",
+                                         strerror(errno)));
+    int code = cli_supervise(call, ranks, NULL, more);
+    cadre_status st = cadre_remove_tree(folder);
+    return st && code == 0 ? cli_fail(call, st) : code;
+}
+
 /* The same command line with one name of a bench alone. */
 static int start(const cli_call *call, int which) {
     const cadre_bench_kind *kind = NULL;
@@ -144,7 +163,7 @@ static int start(const cli_call *call, int which) {
         if (!other) one.argv[n++] = call->argv[i];
     }
     one.argc = n;
-    int code = cli_supervise(&one, ranks, NULL, NULL);
+    int code = supervise(&one, kind, ranks);
     cadre_free(&one.argv);
     return code;
 }

@@ -23,7 +23,7 @@ typedef struct cli_option {
 typedef struct cli_environment {
     bool no_color;
     const char *term;
-    const char *run_folder; /* CADRE_RUN_FOLDER: the supervisor chose it */
+    const char *run_folder; /* CADRE_RUN_FOLDER: of a run or a bench, as the supervisor chose it */
     bool run_resume;        /* CADRE_RUN_RESUME=1 */
     int report_fd;          /* CADRE_REPORT_FD; -1: none */
     char **all;

@@ -23,6 +23,7 @@ typedef struct cadre_bench_opts {
     double seconds;            /* of measuring for each row, about; 0: the bench's own */
     int64_t repeat;            /* samples of each row; 0: as `seconds` says */
     bool independent;          /* step: beside worlds of one rank */
+    const char *folder;        /* checkpoint: an empty one; NULL: one that it makes and removes */
     const char *peers;         /* folder of the peers' scripts; NULL: looked for */
     char *const *environment;  /* of the peers */
 } cadre_bench_opts;
@@ -39,6 +40,7 @@ typedef struct cadre_bench_kind {
     const char *help;    /* one sentence without its full stop */
     const char *options; /* which it takes, each with a blank around: " --bytes --seconds " */
     int ranks;           /* when not said */
+    bool writes;         /* into opts->folder */
     const cadre_bench_column *columns; /* ends with a NULL key */
     /* Collective. Only rank 0's bench gets rows. */
     cadre_status (*run)(cadre_comm *world, const cadre_bench_opts *opts, cadre_bench *bench);

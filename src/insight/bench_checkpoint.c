@@ -8,8 +8,8 @@
  *   load   every rank reads everything; rank 0 checks every sum
  *   read   every rank reads the files of the others too, into one buffer
  *
- * Before each reading the files' pages are dropped from memory. All is done in a folder of its own
- * in the current one, which is removed at the end.
+ * Before each reading the files' pages are dropped from memory. All is done in the folder of
+ * the options; without one, in a folder of its own in the current one, which is removed at the end.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,11 @@ typedef struct job {
 
 /* ---- the folder ---- */
 
-static cadre_status make_folder(job *j) {
+static cadre_status make_folder(job *j, const char *given) {
+    if (given) {
+        snprintf(j->folder, sizeof j->folder, "%s", given);
+        return CADRE_OK;
+    }
     if (j->rank == 0) {
         snprintf(j->folder, sizeof j->folder, "cadre-bench-XXXXXX");
         CADRE_CHECK(mkdtemp(j->folder), CADRE_ERESOURCE,
@@ -174,7 +178,7 @@ static cadre_status add_row(const job *j, int k, const cadre_bench_stats s[SERIE
 
 static cadre_status measure(job *j, const cadre_bench_opts *opts, cadre_bench *bench) {
     double first[SERIES], sum = 0;
-    CADRE_TRY(make_folder(j));
+    CADRE_TRY(make_folder(j, opts->folder));
     CADRE_TRY(cadre_alloc(&j->buffer, CADRE_MEM_OTHER, PART));
     memset(j->buffer, 7, PART);
     CADRE_TRY(measure_once(j, 0, first));
@@ -201,7 +205,7 @@ cadre_status cadre_bench_checkpoint(cadre_comm *world, const cadre_bench_opts *o
     if (!st) st = measure(&j, opts, bench);
     cadre_error error;
     if (st) cadre_error_save(&error);
-    if (j.rank == 0 && j.folder[0]) (void)cadre_remove_tree(j.folder);
+    if (j.rank == 0 && j.folder[0] && !opts->folder) (void)cadre_remove_tree(j.folder);
     if (st) st = cadre_error_restore(&error);
     for (int k = 0; k < SERIES; k++) cadre_free(&j.ns[k]);
     cadre_free(&j.buffer);

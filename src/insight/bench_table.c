@@ -96,6 +96,7 @@ const cadre_bench_kind cadre_bench_kinds[] = {
      .help = "saving and loading a model in training, beside the same bytes plainly",
      .options = MODEL_OPTIONS " --seconds --repeat ",
      .ranks = 1,
+     .writes = true,
      .columns = checkpoint_columns,
      .run = cadre_bench_checkpoint},
 };

@@ -30,6 +30,19 @@ expect "checkpoint" 0 '"op": "load"' "$CADRE" bench checkpoint $model --repeat 2
 is "two of its four rows are ours" "$(grep -c '"of_limit"' out)" 2
 mkdir -p elsewhere && (cd elsewhere && "$CADRE" bench checkpoint $model --repeat 2 >/dev/null)
 is "it leaves nothing behind" "$(ls elsewhere | wc -l)" 0
+for signal in INT=2 TERM=15 HUP=1; do # while it measures, with files in its folder
+    mkdir -p killed && (cd killed && exec "$CADRE" bench checkpoint $model --seconds 60 --ranks 2 >/dev/null 2>&1) &
+    pid=$!
+    tries=0
+    until ls killed/cadre-bench-*/plain-* >/dev/null 2>&1 || [ $tries -gt 100 ]; do sleep 0.1; tries=$((tries + 1)); done
+    is "$signal: it has its folder" "$(ls killed | grep -c '^cadre-bench-')" 1
+    kill -${signal%=*} $pid
+    wait $pid
+    is "$signal: and ends with the signal's code" $? $((128 + ${signal#*=}))
+    is "$signal: and leaves no folder" "$(ls killed | wc -l)" 0
+done
+refused "a kind that benches do not measure" 2 'measure models of kind gpt2' "$CADRE" bench step --model.kind=mlp
+refused "more than the memory allowed" 6 'train.memory_limit' "$CADRE" bench gemm $model --train.memory_limit=1MiB
 refused "an unknown model" 2 'gpt2-124m' "$CADRE" bench step --model gpt2-125m
 refused "the reference kernels" 2 'run.device' "$CADRE" bench gemm $model --run.device=ref
 refused "a context that the model has not" 2 'context' "$CADRE" bench step $model --model.context=8
