@@ -176,6 +176,27 @@ static void names_masks_and_heads(void **state) {
     FAILS(read_pieces(folder, untied, 2), CADRE_EDATA, "has no tensor 'lm_head.weight'");
 }
 
+/* More numbers than are compared at once; the last, or the first, is another. */
+static void large_heads_are_compared_whole(void **state) {
+    (void)state;
+    enum { COUNT = (1 << 16) + 10 };
+    static float embedding[COUNT], head[COUNT], got[COUNT];
+    static const int others[] = {COUNT - 1, 1 << 16, 0, (1 << 16) - 1};
+    const cadre_piece p = piece("transformer.wte.weight", COUNT, CADRE_F32, got);
+    const made all[] = {{"wte.weight", "F32", COUNT, embedding, 4},
+                        {"lm_head.weight", "F32", COUNT, head, 4}};
+    for (int i = 0; i < COUNT; i++) embedding[i] = head[i] = (float)i;
+    write_tensors("model.safetensors", all, 2);
+    OK(read_pieces(folder, &p, 1));
+    assert_memory_equal(got, embedding, sizeof got);
+    for (int i = 0; i < CADRE_COUNT(others); i++) {
+        head[others[i]] += 1;
+        write_tensors("model.safetensors", all, 2);
+        FAILS(read_pieces(folder, &p, 1), CADRE_EDATA, "lm_head.weight differs from wte.weight");
+        head[others[i]] -= 1;
+    }
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     float got[2];
@@ -287,6 +308,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(formats_widen, drop_index),
         cmocka_unit_test_teardown(names_masks_and_heads, drop_index),
+        cmocka_unit_test_teardown(large_heads_are_compared_whole, drop_index),
         cmocka_unit_test_teardown(what_does_not_fit_is_refused, drop_index),
         cmocka_unit_test_teardown(an_index_is_followed, drop_index),
         cmocka_unit_test_teardown(sharded_is_the_same_as_whole, drop_index),

@@ -136,7 +136,7 @@ static void logits_are_those_of_pytorch(void **state) {
 /* ---- runs ---- */
 
 typedef struct started {
-    const char *compute, *dir;
+    const char *data, *compute, *dir;
 } started;
 
 static cadre_status on_step(void *self, const cadre_step_report *report) {
@@ -146,7 +146,7 @@ static cadre_status on_step(void *self, const cadre_step_report *report) {
 
 static cadre_status start(test_rank *me) {
     const started *s = me->arg;
-    const char *const pairs[][2] = {{"data.train", CADRE_SOURCE_DIR "/tests/golden/hf_gpt2.bin"},
+    const char *const pairs[][2] = {{"data.train", s->data},
                                     {"model.from", CADRE_SOURCE_DIR "/tests/golden/hf_gpt2"},
                                     {"data.valid_fraction", "0"},
                                     {"model.dropout", "0"},
@@ -169,7 +169,7 @@ static cadre_status start(test_rank *me) {
 }
 
 static double first_loss(const char *compute, int size) {
-    const started s = {compute, temp_folder()};
+    const started s = {CADRE_SOURCE_DIR "/tests/golden/hf_gpt2.bin", compute, temp_folder()};
     double losses[2] = {0};
     test_result results[2];
     on_threads(size, NULL, start, &s, losses, sizeof *losses, results);
@@ -188,6 +188,30 @@ static void a_run_in_bf16_starts_from_them_too(void **state) {
     }
 }
 
+/* The folder has no tokenizer: a text of as many characters is taken at its word, one of fewer,
+ * whose numbers would all be in range, is not. */
+static void characters_of_another_text_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *part;
+    } rows[] = {
+        {"abcdefghijklm abcdefghijkl", "the data have 14 characters, the weights of model.from"},
+        {"abcdefghijkl abcdefghijkl", NULL},
+        {"abcdefghijk abcdefghijk", "12 characters, the weights of model.from a vocabulary of 13"},
+    };
+    const char *folder = temp_folder();
+    for (int i = 0; i < CADRE_COUNT(rows); i++) {
+        char *text = temp_file(folder, "text.txt", rows[i].text, strlen(rows[i].text));
+        const started s = {text, "f32", temp_folder()};
+        double loss = 0;
+        test_result result;
+        on_threads(1, NULL, start, &s, &loss, sizeof loss, &result);
+        free(text);
+        assert_int_equal(result.status, rows[i].part ? CADRE_EUSAGE : CADRE_OK);
+        if (rows[i].part) assert_non_null(strstr(result.text, rows[i].part));
+    }
+}
+
 static int dump(char **words) {
     rig r = {0};
     cadre_status st = run(&r, words[0], words[1]);
@@ -203,6 +227,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_are_those_of_pytorch),
         cmocka_unit_test(a_run_in_bf16_starts_from_them_too),
+        cmocka_unit_test(characters_of_another_text_are_refused),
     };
     if (argc == 4) return dump(argv + 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
