@@ -73,6 +73,8 @@ static void add_model(const view *v, cadre_text *to) {
     if (v->plan->trainable != v->plan->parameters)
         cadre_text_add(to, ", %s of them trained",
                        cadre_show_count(trainable, sizeof trainable, v->plan->trainable));
+    if (m->from && m->dropout > 0 && !cadre_settings_given(v->set, "model.dropout"))
+        cadre_text_add(to, "; model.dropout=%g is that of the weights", m->dropout);
     cadre_text_add(to, "\n");
 }
 

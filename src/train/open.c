@@ -162,7 +162,12 @@ static void look_for_best(cadre_run *run) {
 static cadre_status start_from(cadre_run *run, const char *path) {
     char folder[CADRE_PATH] = "";
     CADRE_TRY(cadre_state_start(run->world, run->parallel, run->model, path, folder));
-    cadre_log(CADRE_LOG_INFO, "starting from the weights of %s", folder);
+    cadre_text said = {0};
+    cadre_text_add(&said, "starting from the weights of %s", folder);
+    if (run->cfg.model.dropout > 0 && !cadre_settings_given(run->set, "model.dropout"))
+        cadre_text_add(&said, ", with their model.dropout=%g", run->cfg.model.dropout);
+    if (!said.status) cadre_log(CADRE_LOG_INFO, "%s", said.at);
+    cadre_text_free(&said);
     return CADRE_OK;
 }
 

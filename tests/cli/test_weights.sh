@@ -81,5 +81,10 @@ grep -q '"n_inner": 48' runs/narrower/checkpoints/step-00000001/config.json && p
 printf 'the cat sat on a mat, and the cat sat on the mat; and the cat sat' >few.txt
 "$CADRE" train -q --data.train=few.txt --data.valid_fraction=0 --model.from=runs/own --train.batch=4 --train.steps=1 --run.name=few >out 2>&1 || failure "$(tail -n 1 out)"
 cmp -s runs/few/checkpoints/step-00000001/tokenizer.json exported/tokenizer.json && pass "the tokenizer beside the weights is taken" || failure "another tokenizer"
+dropout='model.dropout=0.1 is that of the weights'
+expect "dropout of the weights is said" 0 "$dropout" "$CADRE" train --data.train="$golden/hf_gpt2.bin" --model.from=start --train.steps=1 --run.name=drops
+grep -q 'starting from the weights of start, with their model.dropout=0.1' runs/drops/logs/rank-000.log && pass "in the log too" || failure "$(cat runs/drops/logs/rank-000.log)"
+"$CADRE" plan --model.from=start --model.dropout=0 | grep -q "$dropout" && failure "dropout said though given" || pass "not where it is given"
+"$CADRE" plan --model.from=runs/own | grep -q 'model.dropout' && failure "dropout said though there is none" || pass "not where there is none"
 expect "plan of given weights" 0 '1,928 parameters' "$CADRE" plan --model.from=start
 finish
