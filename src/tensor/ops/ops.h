@@ -109,7 +109,8 @@ typedef struct cadre_op {
      * (cross-entropy): the tape then takes in[0] itself as din[0] and calls no backward kernel. */
     bool gradient_in_place;
     /* The forward of a training pass also puts the gradients of the parameters (dparam is aimed
-     * before it); there is no kernel for them in the backward pass. */
+     * before it); there is no kernel for them in the backward pass. Losses alone: their block is
+     * never computed again. */
     bool params_in_forward;
     /* The gradient towards every input is dout itself: the tape may hand its memory on instead of
      * calling a backward kernel. */
