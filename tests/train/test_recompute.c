@@ -240,6 +240,12 @@ static void trainers_do_it_too(void **state) {
     OK(train_ten("auto", "4GiB", 64, fitted));
     assert_memory_equal(none, block, sizeof none);
     assert_memory_equal(none, fitted, sizeof none);
+}
+
+static void a_trainer_refuses_what_does_not_fit(void **state) {
+    (void)state;
+    if (getenv("CADRE_TEST_SANITIZER")) skip(); /* its own memory moves by megabytes */
+    double fitted[3];
     /* 64 samples of 16 tokens take megabytes, one takes next to nothing. */
     char limit[32];
     int64_t now = 0;
@@ -269,6 +275,7 @@ int main(void) {
         cmocka_unit_test(a_run_is_refused),
         cmocka_unit_test(the_fewest_that_fit),
         cmocka_unit_test(trainers_do_it_too),
+        cmocka_unit_test(a_trainer_refuses_what_does_not_fit),
     };
     return cmocka_run_group_tests(tests, make_text, NULL);
 }
