@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -71,6 +72,10 @@ static cadre_status put_in_place(const char *tokens, const char *target, const c
 static cadre_status replace_both(const char *target, const void *file, size_t bytes,
                                  const char *tokenizer_path, const cadre_text *json) {
     char tokens[CADRE_PATH], tokenizer[CADRE_PATH];
+    struct stat there;
+    CADRE_CHECK(stat(target, &there) != 0 || S_ISREG(there.st_mode), CADRE_EUSAGE,
+                "--out %s is no regular file and would be replaced; give the path of a file",
+                target);
     snprintf(tokens, sizeof tokens, "%s.new-%d", target, (int)getpid());
     snprintf(tokenizer, sizeof tokenizer, "%s.new-%d", tokenizer_path, (int)getpid());
     CADRE_TRY(cadre_file_replace(tokens, file, bytes));

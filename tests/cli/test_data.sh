@@ -29,4 +29,7 @@ for file in model.safetensors tokenizer.json config.json; do
         pass "the same $file" || failure "$file differs between tokens and text"
 done
 expect "and it speaks" 0 'she' "$CADRE" generate runs/packed --prompt "she" --tokens 4
+mkfifo pipe
+refused "nothing but a file is replaced" 2 'no regular file' $CADRE data pack --tokenizer byte --out pipe text.txt
+[ -p pipe ] && pass "the pipe is still one" || failure "the pipe was replaced"
 finish
