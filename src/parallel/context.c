@@ -118,8 +118,7 @@ static cadre_status open_parts(cadre_parallel *p) {
     CADRE_TRY(cadre_span_open(&p->span, p->model, &p->optim.freeze));
     CADRE_TRY(compare_models(p));
     CADRE_TRY(list_items(p));
-    bool mixed = p->span.dtype == CADRE_BF16;
-    p->master_dtype = p->gradient_dtype = mixed ? CADRE_F32 : p->span.dtype;
+    p->master_dtype = p->gradient_dtype = cadre_sum_dtype(p->span.dtype);
     p->wire_dtype = p->cfg.narrow_wire ? CADRE_BF16 : p->gradient_dtype;
     predict_bytes(p);
     if (!p->queue->meta) CADRE_TRY(take_memory(p));

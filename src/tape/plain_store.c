@@ -35,14 +35,9 @@ static bool wanted(void *self, const cadre_parameter *p) {
     return cadre_plain_store_gradient(self, p->id) != NULL;
 }
 
-/* Gradients are added up in f32 at least. */
-static cadre_dtype gradient_dtype(const cadre_parameter *p) {
-    return p->dtype == CADRE_BF16 ? CADRE_F32 : p->dtype;
-}
-
 static cadre_status make_entry(plain_entry *e, const cadre_parameter *p, bool gradients) {
     int64_t n = cadre_dims_count(&p->dims);
-    size_t size = cadre_dtype_size(p->dtype), wide = cadre_dtype_size(gradient_dtype(p));
+    size_t size = cadre_dtype_size(p->dtype), wide = cadre_dtype_size(cadre_sum_dtype(p->dtype));
     CADRE_TRY(cadre_alloc_array(&e->value, CADRE_MEM_PARAMETERS, n, size));
     return gradients ? cadre_alloc_array(&e->gradient, CADRE_MEM_GRADIENTS, n, wide) : CADRE_OK;
 }
@@ -60,11 +55,12 @@ cadre_status cadre_plain_store_open(cadre_plain_store **ret_store,
         cadre_plain_store_close(&s);
         return st;
     }
-    s->view = (cadre_param_store){.self = s,
-                                  .value = value,
-                                  .gradient = gradient,
-                                  .gradient_dtype = count ? gradient_dtype(params[0]) : CADRE_F32,
-                                  .wanted = wanted};
+    s->view =
+        (cadre_param_store){.self = s,
+                            .value = value,
+                            .gradient = gradient,
+                            .gradient_dtype = count ? cadre_sum_dtype(params[0]->dtype) : CADRE_F32,
+                            .wanted = wanted};
     *ret_store = s;
     return CADRE_OK;
 }

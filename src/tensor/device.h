@@ -29,7 +29,7 @@ typedef struct cadre_queue {
     cadre_pool *pool;                    /* borrowed; NULL: the caller alone */
     bool meta;                           /* shapes and costs only, no data */
     cadre_cost cost; /* of all operations since the queue was opened (counted on every backend) */
-    cadre_kept kept; /* the most of all operations so far (on meta too) */
+    cadre_kept kept; /* on meta: the most of all operations so far */
     struct cadre_op_watch *watch; /* tensor/ops/ops.h; NULL: nobody looks */
 } cadre_queue;
 

@@ -38,5 +38,10 @@ void cadre_widen_in_place(void *data, int64_t n);
 void cadre_convert(const void *from, cadre_dtype from_dtype, void *to, cadre_dtype to_dtype,
                    int64_t n);
 bool cadre_is_real(cadre_dtype dtype); /* f32, f64 or bf16 */
+/* Where numbers of this type are added up, and what is kept beside them (means, masters, gradients
+ * of parameters): f32 for bf16, else the type itself. */
+static inline cadre_dtype cadre_sum_dtype(cadre_dtype dtype) {
+    return dtype == CADRE_BF16 ? CADRE_F32 : dtype;
+}
 
 #endif

@@ -138,9 +138,7 @@ static inline void open_run(op_run *r, const op_case *row, cadre_dtype dtype, bo
         }
     for (int k = 0; k < CADRE_OP_PARAM; k++)
         if (r->c.param[k]) {
-            /* Gradients of parameters are added up in f32 at least. */
-            r->c.dparam[k] =
-                new_reals(r, dtype == CADRE_BF16 ? CADRE_F32 : dtype, row->param[k], 8 + k);
+            r->c.dparam[k] = new_reals(r, cadre_sum_dtype(dtype), row->param[k], 8 + k);
             r->c.dparam_add[k] = add;
         }
 }

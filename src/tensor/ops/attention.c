@@ -24,7 +24,7 @@ cadre_status cadre_attention_infer(const cadre_call *c, cadre_inferred *ret) {
                 (long long)width);
     *ret = cadre_nothing_made();
     ret->out = (cadre_made){x->dtype, cadre_dims3(x->dims.at[0], x->dims.at[1], width)};
-    ret->saved[0] = (cadre_made){cadre_saved_dtype(x->dtype),
+    ret->saved[0] = (cadre_made){cadre_sum_dtype(x->dtype),
                                  cadre_dims3(x->dims.at[0], c->a.heads, x->dims.at[1])};
     return CADRE_OK;
 }

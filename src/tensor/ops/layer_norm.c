@@ -20,7 +20,7 @@ cadre_status cadre_layer_norm_infer(const cadre_call *c, cadre_inferred *ret) {
     *ret = cadre_nothing_made();
     ret->out = (cadre_made){c->in[0]->dtype, c->in[0]->dims};
     ret->saved[0] = ret->saved[1] =
-        (cadre_made){cadre_saved_dtype(c->in[0]->dtype), cadre_dims1(cadre_rows(c->in[0]))};
+        (cadre_made){cadre_sum_dtype(c->in[0]->dtype), cadre_dims1(cadre_rows(c->in[0]))};
     return CADRE_OK;
 }
 

@@ -41,7 +41,7 @@ cadre_status cadre_linear_cross_entropy_infer(const cadre_call *c, cadre_inferre
     ret->out = (cadre_made){CADRE_F64, cadre_dims1(2)};
     ret->saved[0] = (cadre_made){CADRE_F64, cadre_dims1(cadre_rows(x))};
     int64_t classes = w->dims.at[0];
-    cadre_dtype dtype = cadre_saved_dtype(x->dtype);
+    cadre_dtype dtype = cadre_sum_dtype(x->dtype);
     int64_t block = block_rows(cadre_rows(x), classes, cadre_dtype_size(dtype));
     ret->scratch = (cadre_made){dtype, cadre_dims2(block, classes)};
     return CADRE_OK;

@@ -43,11 +43,6 @@ static inline void put_or_add(cadre_tensor *t, int64_t i, double value, bool add
                 cadre_op_table[(c)->op].name, cadre_dtype_name((c)->in[0]->dtype), k_,             \
                 cadre_dtype_name((c)->param[k_]->dtype))
 
-/* What a kernel keeps for its backward beside bf16 activations (means, sums) stays in f32. */
-static inline cadre_dtype cadre_saved_dtype(cadre_dtype dtype) {
-    return dtype == CADRE_BF16 ? CADRE_F32 : dtype;
-}
-
 /* Nothing made: the start of every infer. */
 static inline cadre_inferred cadre_nothing_made(void) {
     cadre_inferred made = {0};

@@ -16,6 +16,13 @@ static cadre_status watched(cadre_queue *q, cadre_call *c, cadre_phase phase,
     return CADRE_OK;
 }
 
+static void note_kept(cadre_queue *q, const cadre_op *op, const cadre_call *c) {
+    cadre_kept kept = {0};
+    op->keeps(c, &kept);
+    if (q->kept.scratch < kept.scratch) q->kept.scratch = kept.scratch;
+    if (q->kept.packed < kept.packed) q->kept.packed = kept.packed;
+}
+
 cadre_status cadre_op_run(cadre_queue *q, cadre_call *c, cadre_phase phase) {
     const cadre_op *op = &cadre_op_table[c->op];
     cadre_cost cost = {0};
@@ -23,10 +30,7 @@ cadre_status cadre_op_run(cadre_queue *q, cadre_call *c, cadre_phase phase) {
     q->cost.flops += cost.flops;
     q->cost.matmul_flops += cost.matmul_flops;
     q->cost.bytes += cost.bytes;
-    cadre_kept kept = {0};
-    if (op->keeps) op->keeps(c, &kept);
-    if (q->kept.scratch < kept.scratch) q->kept.scratch = kept.scratch;
-    if (q->kept.packed < kept.packed) q->kept.packed = kept.packed;
+    if (q->meta && op->keeps) note_kept(q, op, c);
     if (q->meta && q->watch) q->watch->done(q->watch->self, c, phase, 0, 0);
     if (q->meta) return CADRE_OK;
     cadre_kernel *kernel = q->backend->kernel[c->op][phase];

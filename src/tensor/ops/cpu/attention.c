@@ -66,7 +66,7 @@ static void unpack(const shape *s, const float *packed, const cadre_tensor *to, 
     float room[CADRE_PIECE];
     for (int64_t t = 0; t < s->time; t++, first += stride)
         for (int64_t i = 0; i < s->d; i += CADRE_PIECE) {
-            int64_t n = s->d - i < CADRE_PIECE ? s->d - i : CADRE_PIECE;
+            int64_t n = cadre_piece_length(i, s->d);
             float *row = cadre_piece_open(to, first + i, n, add, room);
             const float *from = packed + t * s->D + i;
             for (int64_t k = 0; k < n; k++) row[k] = add ? row[k] + from[k] : from[k];

@@ -101,8 +101,7 @@ bool cadre_product_bf16_is_fast(void) {
     if (chosen_way) return chosen_way > 0;
 #if defined(__x86_64__) && defined(__GNUC__)
     unsigned a, b, c, d;
-    __builtin_cpu_init();
-    if (!__builtin_cpu_supports("avx512bf16")) return false;
+    if (!cadre_has_bf16()) return false;
     if (__builtin_cpu_is("amd")) return true;
     return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & 1u << 22) != 0;
 #else

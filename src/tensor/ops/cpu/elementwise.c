@@ -2,6 +2,7 @@
  *
  * gelu and add in f32 and bf16, cut over the pool in pieces of 4,096 elements.
  */
+#include "tensor/ops/cpu/gelu.h"
 #include "tensor/ops/cpu/piece.h"
 #include "tensor/ops/cpu/pooled.h"
 #include "tensor/ops/cpu/simd.h"
@@ -28,39 +29,45 @@ CADRE_CLONES static void add_of(const float *a, const float *b, float *y, int64_
     for (int64_t i = 0; i < n; i++) y[i] = a[i] + b[i];
 }
 
-static int64_t piece_end(int64_t at, int64_t end) {
-    return at + CADRE_PIECE < end ? at + CADRE_PIECE : end;
+void cadre_gelu_pieces(const cadre_tensor *from, const cadre_tensor *to, int64_t begin,
+                       int64_t end) {
+    float a[CADRE_PIECE], b[CADRE_PIECE];
+    for (int64_t at = begin; at < end; at += CADRE_PIECE) {
+        int64_t n = cadre_piece_length(at, end);
+        const float *x = cadre_piece_read(from, at, n, a);
+        float *y = cadre_piece_open(to, at, n, false, b);
+        gelu_of(x, y, n);
+        cadre_piece_close(to, at, n, y);
+    }
+}
+
+void cadre_gelu_back_pieces(const cadre_tensor *from, const cadre_tensor *gradient,
+                            const cadre_tensor *to, bool add, int64_t begin, int64_t end) {
+    float a[CADRE_PIECE], b[CADRE_PIECE], d[CADRE_PIECE];
+    for (int64_t at = begin; at < end; at += CADRE_PIECE) {
+        int64_t n = cadre_piece_length(at, end);
+        const float *x = cadre_piece_read(from, at, n, a);
+        const float *dy = cadre_piece_read(gradient, at, n, b);
+        float *dx = cadre_piece_open(to, at, n, add, d);
+        gelu_back(x, dy, dx, n, add);
+        cadre_piece_close(to, at, n, dx);
+    }
 }
 
 static cadre_status gelu_range(cadre_call *c, int64_t begin, int64_t end) {
-    float a[CADRE_PIECE], b[CADRE_PIECE];
-    for (int64_t at = begin; at < end; at = piece_end(at, end)) {
-        int64_t n = piece_end(at, end) - at;
-        const float *x = cadre_piece_read(c->in[0], at, n, a);
-        float *y = cadre_piece_open(c->out, at, n, false, b);
-        gelu_of(x, y, n);
-        cadre_piece_close(c->out, at, n, y);
-    }
+    cadre_gelu_pieces(c->in[0], c->out, begin, end);
     return CADRE_OK;
 }
 
 static cadre_status gelu_back_range(cadre_call *c, int64_t begin, int64_t end) {
-    float a[CADRE_PIECE], b[CADRE_PIECE], d[CADRE_PIECE];
-    for (int64_t at = begin; at < end; at = piece_end(at, end)) {
-        int64_t n = piece_end(at, end) - at;
-        const float *x = cadre_piece_read(c->in[0], at, n, a);
-        const float *dy = cadre_piece_read(c->dout, at, n, b);
-        float *dx = cadre_piece_open(c->din[0], at, n, c->din_add[0], d);
-        gelu_back(x, dy, dx, n, c->din_add[0]);
-        cadre_piece_close(c->din[0], at, n, dx);
-    }
+    cadre_gelu_back_pieces(c->in[0], c->dout, c->din[0], c->din_add[0], begin, end);
     return CADRE_OK;
 }
 
 static cadre_status add_range(cadre_call *c, int64_t begin, int64_t end) {
     float a[CADRE_PIECE], b[CADRE_PIECE], sum[CADRE_PIECE];
-    for (int64_t at = begin; at < end; at = piece_end(at, end)) {
-        int64_t n = piece_end(at, end) - at;
+    for (int64_t at = begin; at < end; at += CADRE_PIECE) {
+        int64_t n = cadre_piece_length(at, end);
         const float *x = cadre_piece_read(c->in[0], at, n, a);
         const float *z = cadre_piece_read(c->in[1], at, n, b);
         float *y = cadre_piece_open(c->out, at, n, false, sum);
@@ -78,8 +85,8 @@ static cadre_status add_back_range(cadre_call *c, int64_t begin, int64_t end) {
         char *to = (char *)c->din[k]->data + (size_t)begin * size;
         const char *from = (const char *)c->dout->data + (size_t)begin * size;
         if (!c->din_add[k] && to != from) memcpy(to, from, (size_t)(end - begin) * size);
-        for (int64_t at = begin; c->din_add[k] && at < end; at = piece_end(at, end)) {
-            int64_t n = piece_end(at, end) - at;
+        for (int64_t at = begin; c->din_add[k] && at < end; at += CADRE_PIECE) {
+            int64_t n = cadre_piece_length(at, end);
             const float *dy = cadre_piece_read(c->dout, at, n, a);
             float *dx = cadre_piece_open(c->din[k], at, n, true, b);
             add_of(dx, dy, dx, n);

@@ -36,7 +36,7 @@ static void add_pieces(const cadre_tensor *to, int64_t to_first, const cadre_ten
                        int64_t from_first, int64_t n) {
     float a[CADRE_PIECE], b[CADRE_PIECE];
     for (int64_t at = 0; at < n; at += CADRE_PIECE) {
-        int64_t part = n - at < CADRE_PIECE ? n - at : CADRE_PIECE;
+        int64_t part = cadre_piece_length(at, n);
         float *sum = cadre_piece_open(to, to_first + at, part, true, a);
         add_to(sum, cadre_piece_read(from, from_first + at, part, b), part);
         cadre_piece_close(to, to_first + at, part, sum);
@@ -64,7 +64,7 @@ static cadre_status position_rows(cadre_call *c, int64_t begin, int64_t end) {
     int64_t time = c->out->dims.at[1], columns = c->out->dims.at[2];
     for (int64_t r = begin; r < end; r++)
         for (int64_t k = 0; k < columns; k += CADRE_PIECE) {
-            int64_t n = columns - k < CADRE_PIECE ? columns - k : CADRE_PIECE;
+            int64_t n = cadre_piece_length(k, columns);
             const float *x = cadre_piece_read(c->in[0], r * columns + k, n, a);
             const float *w = cadre_piece_read(c->param[0], r % time * columns + k, n, b);
             float *y = cadre_piece_open(c->out, r * columns + k, n, false, sum);

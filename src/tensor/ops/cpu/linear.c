@@ -11,6 +11,7 @@
  */
 #include "tensor/ops/cpu/linear.h"
 
+#include "tensor/ops/cpu/gelu.h"
 #include "tensor/ops/cpu/piece.h"
 #include "tensor/ops/cpu/pooled.h"
 #include "tensor/ops/cpu/simd.h"
@@ -149,11 +150,6 @@ void cadre_linear_keeps(const cadre_call *c, cadre_kept *ret) {
 
 /* ---- forward ---- */
 
-CADRE_CLONES static void gelu_of(const float *z, float *y, int64_t n) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) y[i] = gelu_fast(z[i]);
-}
-
 static const cadre_tensor *sums_of(const cadre_call *c) {
     return c->saved[0] ? c->saved[0] : c->out;
 }
@@ -168,14 +164,7 @@ static cadre_status bias_rows(cadre_call *c, int64_t begin, int64_t end) {
 }
 
 static cadre_status gelu_range(cadre_call *c, int64_t begin, int64_t end) {
-    float a[CADRE_PIECE], b[CADRE_PIECE];
-    for (int64_t at = begin; at < end; at += CADRE_PIECE) {
-        int64_t n = end - at < CADRE_PIECE ? end - at : CADRE_PIECE;
-        const float *z = cadre_piece_read(sums_of(c), at, n, a);
-        float *y = cadre_piece_open(c->out, at, n, false, b);
-        gelu_of(z, y, n);
-        cadre_piece_close(c->out, at, n, y);
-    }
+    cadre_gelu_pieces(sums_of(c), c->out, begin, end);
     return CADRE_OK;
 }
 
@@ -196,19 +185,8 @@ static const cadre_tensor *dz_of(const cadre_call *c) {
     return c->a.gelu ? c->saved[0] : c->dout;
 }
 
-CADRE_CLONES static void gelu_slopes(float *z, const float *dy, int64_t n) {
-#pragma omp simd
-    for (int64_t i = 0; i < n; i++) z[i] = dy[i] * gelu_slope_fast(z[i]);
-}
-
 static cadre_status slope_range(cadre_call *c, int64_t begin, int64_t end) {
-    float a[CADRE_PIECE], b[CADRE_PIECE];
-    for (int64_t at = begin; at < end; at += CADRE_PIECE) {
-        int64_t n = end - at < CADRE_PIECE ? end - at : CADRE_PIECE;
-        float *z = cadre_piece_open(c->saved[0], at, n, true, a);
-        gelu_slopes(z, cadre_piece_read(c->dout, at, n, b), n);
-        cadre_piece_close(c->saved[0], at, n, z);
-    }
+    cadre_gelu_back_pieces(c->saved[0], c->dout, c->saved[0], false, begin, end);
     return CADRE_OK;
 }
 

@@ -15,6 +15,11 @@
 
 enum { CADRE_PIECE = 1024 }; /* elements: what fits a kernel's stack and the nearest cache */
 
+/* Elements of the next piece of [at, end). */
+static inline int64_t cadre_piece_length(int64_t at, int64_t end) {
+    return end - at < CADRE_PIECE ? end - at : CADRE_PIECE;
+}
+
 static inline bool cadre_in_f32(const cadre_tensor *t) {
     return t->dtype == CADRE_F32;
 }
