@@ -60,7 +60,7 @@ static int file_index(const cadre_manifest *m, const char *name) {
 
 /* Where a piece lies: opened, of its type and size. */
 static cadre_status locate(const cadre_checkpoint *c, const cadre_manifest_piece *p,
-                           const uint8_t **ret_data) {
+                           const cadre_safetensors **ret_file, const cadre_stored **ret_stored) {
     int i = file_index(&c->manifest, p->file);
     CADRE_CHECK(i >= 0, CADRE_EDATA, "%s/%s: piece '%s' lies in %s, which is not listed", c->path,
                 CADRE_MANIFEST_NAME, p->name, p->file);
@@ -70,7 +70,8 @@ static cadre_status locate(const cadre_checkpoint *c, const cadre_manifest_piece
     CADRE_CHECK(s->dtype == p->dtype && cadre_dims_count(&s->dims) == p->count, CADRE_EDATA,
                 "%s/%s: tensor '%s' is no %s of %" PRId64 " elements, as the manifest says",
                 c->path, p->file, p->key, cadre_dtype_name(p->dtype), p->count);
-    if (ret_data) *ret_data = cadre_safetensors_data(c->open[i], s);
+    if (ret_file) *ret_file = c->open[i];
+    if (ret_stored) *ret_stored = s;
     return CADRE_OK;
 }
 
@@ -90,7 +91,7 @@ static cadre_status open_files(cadre_checkpoint *c, bool deep) {
             CADRE_TRY(
                 cadre_safetensors_open(&c->open[i], cadre_join(path, sizeof path, c->path, name)));
     }
-    for (int i = 0; i < m->piece_count; i++) CADRE_TRY(locate(c, &m->pieces[i], NULL));
+    for (int i = 0; i < m->piece_count; i++) CADRE_TRY(locate(c, &m->pieces[i], NULL, NULL));
     return CADRE_OK;
 }
 
@@ -161,21 +162,22 @@ static cadre_status read_piece(const cadre_checkpoint *c, const cadre_piece *wan
     const cadre_manifest *m = &c->manifest;
     const cadre_manifest_piece *p = first_piece(m, want->name);
     CADRE_TRY(check_wanted(c, want, p));
-    int64_t end = want->first + want->count;
-    int64_t size = (int64_t)cadre_dtype_size(p->dtype),
-            room = (int64_t)cadre_dtype_size(want->dtype);
+    int64_t size = (int64_t)cadre_dtype_size(want->dtype), end = want->first + want->count;
     for (; p < m->pieces + m->piece_count && strcmp(p->name, want->name) == 0; p++) {
         int64_t from = p->first > want->first ? p->first : want->first;
         int64_t to = p->first + p->count < end ? p->first + p->count : end;
-        const uint8_t *data;
+        const cadre_safetensors *file;
+        const cadre_stored *s;
         if (from >= to) continue;
-        CADRE_TRY(locate(c, p, &data));
-        uint8_t *target = (uint8_t *)want->data + (from - want->first) * room;
-        const uint8_t *source = data + (from - p->first) * size;
+        CADRE_TRY(locate(c, p, &file, &s));
+        uint8_t *target = (uint8_t *)want->data + (from - want->first) * size;
         if (p->dtype == want->dtype)
-            memcpy(target, source, (size_t)((to - from) * size));
+            memcpy(target,
+                   (const uint8_t *)cadre_safetensors_data(file, s) + (from - p->first) * size,
+                   (size_t)((to - from) * size));
         else
-            cadre_convert(source, p->dtype, target, want->dtype, to - from);
+            CADRE_TRY(cadre_safetensors_numbers(file, s, from - p->first, to - from, want->dtype,
+                                                target));
     }
     return CADRE_OK;
 }

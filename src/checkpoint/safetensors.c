@@ -264,13 +264,10 @@ cadre_status cadre_safetensors_numbers(const cadre_safetensors *f, const cadre_s
         if (count) memcpy(ret, at, (size_t)(count * size));
         return CADRE_OK;
     }
-    for (int64_t i = 0; i < count; i++)
-        if (to == CADRE_F32)
-            ((float *)ret)[i] = (float)number(s, at + i * size);
-        else if (to == CADRE_BF16)
-            ((uint16_t *)ret)[i] = cadre_f64_to_bf16(number(s, at + i * size));
-        else
-            ((double *)ret)[i] = number(s, at + i * size);
+    for (int64_t i = 0; i < count; i++) {
+        double value = number(s, at + i * size);
+        cadre_convert(&value, CADRE_F64, (char *)ret + (size_t)i * cadre_dtype_size(to), to, 1);
+    }
     return CADRE_OK;
 }
 
