@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -29,6 +28,9 @@ static cadre_status check_target(const char *target, const char *tokenizer,
                 "'%s' is no name to write tokens to", target);
     CADRE_CHECK(!cadre_path_is_folder(target), CADRE_EUSAGE,
                 "%s is a folder; tokens go into a file, as in --out book.bin", target);
+    CADRE_CHECK(access(target, F_OK) != 0 || cadre_path_is_file(target), CADRE_EUSAGE,
+                "--out %s is no regular file and would be replaced; give the path of a file",
+                target);
     CADRE_CHECK(!cadre_path_same(target, tokenizer), CADRE_EUSAGE,
                 "%s is the tokenizer itself; name another file for the tokens", target);
     for (int i = 0; i < texts->count; i++)
@@ -72,10 +74,6 @@ static cadre_status put_in_place(const char *tokens, const char *target, const c
 static cadre_status replace_both(const char *target, const void *file, size_t bytes,
                                  const char *tokenizer_path, const cadre_text *json) {
     char tokens[CADRE_PATH], tokenizer[CADRE_PATH];
-    struct stat there;
-    CADRE_CHECK(stat(target, &there) != 0 || S_ISREG(there.st_mode), CADRE_EUSAGE,
-                "--out %s is no regular file and would be replaced; give the path of a file",
-                target);
     snprintf(tokens, sizeof tokens, "%s.new-%d", target, (int)getpid());
     snprintf(tokenizer, sizeof tokenizer, "%s.new-%d", tokenizer_path, (int)getpid());
     CADRE_TRY(cadre_file_replace(tokens, file, bytes));
