@@ -7,14 +7,12 @@
 #include "base/status.h"
 #include "train/run_private.h"
 
-enum { RECOMPUTE_NONE, RECOMPUTE_BLOCK, RECOMPUTE_AUTO };
-
 static bool fits(const cadre_train_cfg *c, int64_t bytes) {
     return c->memory_limit == CADRE_UNSET || bytes <= c->memory_limit;
 }
 
 bool cadre_recompute_asked(const cadre_train_cfg *c) {
-    return c->recompute != RECOMPUTE_NONE || c->memory_limit != CADRE_UNSET;
+    return c->recompute != CADRE_RECOMPUTE_NONE || c->memory_limit != CADRE_UNSET;
 }
 
 static cadre_status refuse(const cadre_train_cfg *c, int64_t need, int64_t least) {
@@ -29,21 +27,22 @@ static cadre_status refuse(const cadre_train_cfg *c, int64_t need, int64_t least
         snprintf(
             hint, sizeof hint,
             "%s%s%stake a smaller train.micro_batch, train.context or model, or a larger limit",
-            c->recompute == RECOMPUTE_NONE ? "train.recompute=block would still need " : "",
-            c->recompute == RECOMPUTE_NONE ? lowest : "",
-            c->recompute == RECOMPUTE_NONE ? "; " : "");
-    return CADRE_FAIL(CADRE_ERESOURCE, "a rank needs %s%s, above train.memory_limit=%s; %s", needed,
-                      c->recompute == RECOMPUTE_NONE ? "" : " even with every block computed again",
-                      limit, hint);
+            c->recompute == CADRE_RECOMPUTE_NONE ? "train.recompute=block would still need " : "",
+            c->recompute == CADRE_RECOMPUTE_NONE ? lowest : "",
+            c->recompute == CADRE_RECOMPUTE_NONE ? "; " : "");
+    return CADRE_FAIL(
+        CADRE_ERESOURCE, "a rank needs %s%s, above train.memory_limit=%s; %s", needed,
+        c->recompute == CADRE_RECOMPUTE_NONE ? "" : " even with every block computed again", limit,
+        hint);
 }
 
 cadre_status cadre_recompute_choose(const cadre_train_cfg *c, const cadre_parallel *p,
                                     const cadre_pass *shapes, int64_t others, bool must_fit,
                                     int *ret_blocks, cadre_pass_cost *ret_cost) {
     cadre_pass_cost cost, least;
-    int blocks = c->recompute == RECOMPUTE_BLOCK ? CADRE_RECOMPUTE_ALL : 0;
+    int blocks = c->recompute == CADRE_RECOMPUTE_BLOCK ? CADRE_RECOMPUTE_ALL : 0;
     CADRE_TRY(cadre_parallel_measure(p, shapes, blocks, &cost));
-    if (c->recompute == RECOMPUTE_AUTO && !fits(c, others + cost.activations))
+    if (c->recompute == CADRE_RECOMPUTE_AUTO && !fits(c, others + cost.activations))
         CADRE_TRY(cadre_parallel_fit(p, shapes, c->memory_limit - others, &blocks, &cost));
     if (must_fit && !fits(c, others + cost.activations)) {
         CADRE_TRY(cadre_parallel_measure(p, shapes, CADRE_RECOMPUTE_ALL, &least));
@@ -54,15 +53,25 @@ cadre_status cadre_recompute_choose(const cadre_train_cfg *c, const cadre_parall
     return CADRE_OK;
 }
 
+cadre_status cadre_other_bytes(const cadre_config *c, const cadre_parallel *p,
+                               const cadre_pass *step, int64_t base,
+                               int64_t ret_bytes[CADRE_MEM_KINDS]) {
+    cadre_pass_cost cost;
+    int threads = (int)c->run.threads;
+    CADRE_TRY(cadre_parallel_measure(p, step, 0, &cost));
+    cadre_parallel_bytes(p, ret_bytes);
+    ret_bytes[CADRE_MEM_ACTIVATIONS] = 0;
+    ret_bytes[CADRE_MEM_WORKSPACE] += threads * cost.kept.scratch;
+    ret_bytes[CADRE_MEM_OTHER] += base + cadre_library_bytes(threads, cost.kept.packed);
+    return CADRE_OK;
+}
+
 cadre_status cadre_recompute_fit(const cadre_config *c, cadre_parallel *p, const cadre_pass *shapes,
                                  int64_t base) {
     cadre_pass_cost cost;
-    int64_t bytes[CADRE_MEM_KINDS], others = base;
-    int threads = (int)c->run.threads, blocks = 0;
-    CADRE_TRY(cadre_parallel_measure(p, shapes, 0, &cost));
-    cadre_parallel_bytes(p, bytes);
-    bytes[CADRE_MEM_ACTIVATIONS] = 0;
-    others += threads * cost.kept.scratch + cadre_library_bytes(threads, cost.kept.packed);
+    int64_t bytes[CADRE_MEM_KINDS], others = 0;
+    int blocks = 0;
+    CADRE_TRY(cadre_other_bytes(c, p, shapes, base, bytes));
     for (int i = 0; i < CADRE_MEM_KINDS; i++) others += bytes[i];
     CADRE_TRY(cadre_recompute_choose(&c->train, p, shapes, others, true, &blocks, &cost));
     cadre_parallel_recompute(p, blocks);

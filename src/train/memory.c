@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 int64_t cadre_memory_now(void) {
     FILE *from = fopen("/proc/self/smaps_rollup", "re");
@@ -17,6 +18,10 @@ int64_t cadre_memory_now(void) {
         if (sscanf(line, "Pss: %" SCNd64, &kib) == 1) break;
     fclose(from);
     return kib * 1024;
+}
+
+double cadre_memory_of_machine(void) {
+    return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
 }
 
 void cadre_memory_sample(cadre_memory *m) {

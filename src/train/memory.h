@@ -12,6 +12,9 @@
  * other ranks map too. 0 when the system does not say. */
 int64_t cadre_memory_now(void);
 
+/* Local. Bytes of memory that this machine has. */
+double cadre_memory_of_machine(void);
+
 typedef struct cadre_memory {
     int64_t peak; /* bytes; 0: never sampled */
     /* The parts of it, as counted; `other` is what nobody counts: code, stacks, the C library. */

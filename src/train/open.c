@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/cpus.h"
@@ -188,7 +187,7 @@ static cadre_status open_parameters(cadre_run *run) {
 /* Rather a sentence before the first step than the out-of-memory killer in it. */
 static cadre_status check_memory(const cadre_run *run) {
     char need[32], have[32];
-    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double machine = cadre_memory_of_machine();
     int ranks = cadre_comm_local_size(run->world);
     double all = (double)run->end.peak_predicted_bytes * ranks;
     CADRE_CHECK(all <= machine, CADRE_ERESOURCE,

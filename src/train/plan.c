@@ -27,15 +27,10 @@ static cadre_status measure_rest(const cadre_config *c, const cadre_parallel *p,
                                  int64_t *ret_evaluation) {
     const cadre_pass evaluation = cadre_plan_shapes(&c->train, false);
     const cadre_pass step = cadre_plan_shapes(&c->train, true);
-    cadre_pass_cost cost, step_cost;
+    cadre_pass_cost cost;
     CADRE_TRY(cadre_parallel_measure(p, &evaluation, 0, &cost));
-    CADRE_TRY(cadre_parallel_measure(p, &step, 0, &step_cost));
-    cadre_parallel_bytes(p, plan->bytes_per_rank);
-    plan->bytes_per_rank[CADRE_MEM_ACTIVATIONS] = 0;
+    CADRE_TRY(cadre_other_bytes(c, p, &step, facts->base_bytes, plan->bytes_per_rank));
     plan->bytes_per_rank[CADRE_MEM_LOADER] += facts->loader_bytes;
-    plan->bytes_per_rank[CADRE_MEM_WORKSPACE] += c->run.threads * step_cost.kept.scratch;
-    plan->bytes_per_rank[CADRE_MEM_OTHER] +=
-        facts->base_bytes + cadre_library_bytes((int)c->run.threads, step_cost.kept.packed);
     *ret_evaluation = facts->evaluates ? cost.activations : 0;
     return CADRE_OK;
 }

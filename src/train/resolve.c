@@ -8,7 +8,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cpus.h"
 #include "base/file.h"
@@ -18,6 +17,7 @@
 #include "data/tokenizer.h"
 #include "nn/model.h"
 #include "optim/optim.h"
+#include "train/memory.h"
 
 static cadre_status check_device(const cadre_config *c) {
     bool ref = strcmp(c->run.device, "ref") == 0;
@@ -221,11 +221,9 @@ cadre_status cadre_settings_restore(cadre_settings *set) {
 
 /* The memory of this machine, shared among its ranks. */
 static cadre_status resolve_memory(cadre_settings *set, const cadre_config *c, int local) {
-    enum { AUTO = 2 };
-    double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    if (c->train.recompute != AUTO) return CADRE_OK;
+    if (c->train.recompute != CADRE_RECOMPUTE_AUTO) return CADRE_OK;
     return cadre_settings_derive(set, "train.memory_limit", "%.0f",
-                                 bytes / (local > 0 ? local : 1));
+                                 cadre_memory_of_machine() / (local > 0 ? local : 1));
 }
 
 static int local_ranks(const cadre_facts *facts, int world) {

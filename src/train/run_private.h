@@ -61,6 +61,10 @@ void cadre_run_close(cadre_run *run);
 /* The loop (loop.c), to the end or a signal. */
 cadre_status cadre_run_loop(cadre_run *run);
 
+/* What a rank needs beside activations, data and buffers of the loader, by category (fit.c). */
+cadre_status cadre_other_bytes(const cadre_config *c, const cadre_parallel *p,
+                               const cadre_pass *step, int64_t base,
+                               int64_t ret_bytes[CADRE_MEM_KINDS]);
 /* How many blocks a pass computes again under train.recompute and train.memory_limit (fit.c), when
  * a rank needs `others` bytes beside the pass's activations. What does not fit is CADRE_ERESOURCE
  * with `must_fit`, else every block under `auto`. */

@@ -13,12 +13,14 @@
 #include "optim/settings.h"
 #include "parallel/settings.h"
 
+enum { CADRE_RECOMPUTE_NONE, CADRE_RECOMPUTE_BLOCK, CADRE_RECOMPUTE_AUTO };
+
 typedef struct cadre_train_cfg {
     int64_t steps;
     double epochs;
     int64_t batch, micro_batch, context, seed;
     int64_t eval_every, eval_samples;
-    int recompute;
+    int recompute; /* CADRE_RECOMPUTE_... */
     int64_t memory_limit;
     bool canonical;
 } cadre_train_cfg;
