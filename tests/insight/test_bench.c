@@ -3,7 +3,7 @@
  * Benches on small sizes: rows that belong together, the table, the JSON, peers that are there and
  * peers that are not.
  */
-#include "support/ranks.h"
+#include "bench_of.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -21,32 +21,6 @@ static const cadre_bench_kind *kind_of(const char *name) {
     const cadre_bench_kind *kind = NULL;
     OK(cadre_bench_find(name, &kind));
     return kind;
-}
-
-typedef struct bench_case {
-    const char *name;
-    cadre_bench_opts opts;
-} bench_case;
-
-static cadre_status bench_body(test_rank *me) {
-    const bench_case *c = me->arg;
-    const cadre_bench_kind *kind = NULL;
-    cadre_bench *bench = me->record;
-    CADRE_TRY(cadre_bench_find(c->name, &kind));
-    CADRE_TRY(cadre_bench_open(bench, kind, me->comm));
-    return kind->run(me->comm, &c->opts, bench);
-}
-
-static void run_bench(const bench_case *c, int ranks, cadre_bench benches[4]) {
-    test_result results[4];
-    memset(benches, 0, 4 * sizeof *benches);
-    on_threads(ranks, NULL, bench_body, c, benches, sizeof *benches, results);
-    all_ok(results, ranks);
-    for (int r = 1; r < ranks; r++) assert_int_equal(json_array_size(benches[r].rows), 0);
-}
-
-static void close_benches(cadre_bench benches[4], int ranks) {
-    for (int r = 0; r < ranks; r++) cadre_bench_close(&benches[r]);
 }
 
 static void check_spread(const json_t *row, const char *unit) {

@@ -3,7 +3,7 @@
  * Benches of a tiny model: the list of products against the costs that operations count, every way
  * against the others, rows and parts that fit together.
  */
-#include "support/ranks.h"
+#include "bench_of.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -282,31 +282,6 @@ static void the_fastest_way_is_chosen(void **state) {
 }
 
 /* ---- benches ---- */
-
-typedef struct bench_case {
-    const char *name;
-    cadre_bench_opts opts;
-} bench_case;
-
-static cadre_status bench_body(test_rank *me) {
-    const bench_case *c = me->arg;
-    const cadre_bench_kind *kind = NULL;
-    cadre_bench *bench = me->record;
-    CADRE_TRY(cadre_bench_find(c->name, &kind));
-    CADRE_TRY(cadre_bench_open(bench, kind, me->comm));
-    return kind->run(me->comm, &c->opts, bench);
-}
-
-static void run_bench(const bench_case *c, int ranks, cadre_bench benches[4]) {
-    test_result results[4];
-    memset(benches, 0, 4 * sizeof *benches);
-    on_threads(ranks, NULL, bench_body, c, benches, sizeof *benches, results);
-    all_ok(results, ranks);
-}
-
-static void close_benches(cadre_bench benches[4], int ranks) {
-    for (int r = 0; r < ranks; r++) cadre_bench_close(&benches[r]);
-}
 
 static void gemm_has_a_row_a_product(void **state) {
     (void)state;

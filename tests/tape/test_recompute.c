@@ -3,7 +3,7 @@
  * Blocks that are computed again in the backward pass: the same bits of loss and gradients, the
  * same calls of the store, less memory, and a dry pass that counts exactly what a real one holds.
  */
-#include "tape_of.h"
+#include "witness.h"
 
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -140,54 +140,10 @@ static void against_differences(void **state) {
 
 /* ---- what the store is asked ---- */
 
-typedef struct witness {
-    bench *b;
-    char said[4096];
-    int frozen_from; /* parameters from this one on are not trained */
-    int between;
-} witness;
-
-static void say(witness *w, const char *what, const char *name) {
-    size_t at = strlen(w->said);
-    snprintf(w->said + at, sizeof w->said - at, "%s%s ", what, name);
-}
-
-static void *value(void *self, const cadre_parameter *p) {
-    return cadre_plain_store_value(((witness *)self)->b->store, p->id);
-}
-
-static void *gradient(void *self, const cadre_parameter *p, bool *ret_add) {
-    witness *w = self;
-    const cadre_param_store *plain = cadre_plain_store_view(w->b->store);
-    if (p->id >= w->frozen_from) return NULL;
-    void *to = plain->gradient(plain->self, p, ret_add);
-    say(w, *ret_add ? "+" : "=", p->name);
-    return to;
-}
-
-static cadre_status ready(void *self, const cadre_parameter *p) {
-    say(self, "!", p->name);
-    return CADRE_OK;
-}
-
-static cadre_status between(void *self) {
-    ((witness *)self)->between++;
-    return CADRE_OK;
-}
-
-static bool wanted(void *self, const cadre_parameter *p) {
-    return p->id < ((witness *)self)->frozen_from;
-}
-
 static void witnessed(witness *w, int blocks) {
     bench b;
     result r;
-    const cadre_param_store view = {.self = w,
-                                    .value = value,
-                                    .gradient = gradient,
-                                    .ready = ready,
-                                    .between = between,
-                                    .wanted = wanted};
+    const cadre_param_store view = witness_view(w);
     w->b = &b;
     w->said[0] = '\0';
     w->between = 0;
@@ -198,9 +154,9 @@ static void witnessed(witness *w, int blocks) {
 
 static void same_calls(void **state) {
     (void)state;
-    witness plain, again;
+    witness plain = {.knows = true}, again = plain;
     for (int frozen = 0; frozen <= PARAMS; frozen += 2) { /* the first trains nothing */
-        plain.frozen_from = again.frozen_from = frozen;
+        plain.frozen = again.frozen = ~0u << frozen;
         witnessed(&plain, 0);
         witnessed(&again, ALL);
         assert_string_equal(plain.said, again.said);

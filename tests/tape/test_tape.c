@@ -4,48 +4,12 @@
  * new after the first pass, a dry pass counts what a real one holds, blocks leave nothing), sticky
  * failures, every k-th allocation failing.
  */
-#include "tape_of.h"
+#include "witness.h"
 
 #include "base/alloc.h"
 #include "base/fault.h"
 
-/* ---- a store that writes down what it is asked ---- */
-
-typedef struct witness {
-    bench *b;
-    char said[1024];
-    int frozen; /* parameter id, or -1 */
-    bool knows; /* has `wanted` too */
-    int between;
-} witness;
-
-static void say(witness *w, const char *what, const char *name) {
-    size_t at = strlen(w->said);
-    snprintf(w->said + at, sizeof w->said - at, "%s%s ", what, name);
-}
-
-static void *value(void *self, const cadre_parameter *p) {
-    return cadre_plain_store_value(((witness *)self)->b->store, p->id);
-}
-
-static void *gradient(void *self, const cadre_parameter *p, bool *ret_add) {
-    witness *w = self;
-    const cadre_param_store *plain = cadre_plain_store_view(w->b->store);
-    if (p->id == w->frozen) return NULL;
-    void *to = plain->gradient(plain->self, p, ret_add);
-    say(w, *ret_add ? "+" : "=", p->name);
-    return to;
-}
-
-static cadre_status ready(void *self, const cadre_parameter *p) {
-    say(self, "!", p->name);
-    return CADRE_OK;
-}
-
-static cadre_status between(void *self) {
-    ((witness *)self)->between++;
-    return CADRE_OK;
-}
+/* ---- blocks, written down too ---- */
 
 static cadre_status enter_block(void *self, int block, int backward) {
     char name[8];
@@ -61,19 +25,11 @@ static cadre_status leave_block(void *self, int block, int backward) {
     return CADRE_OK;
 }
 
-static bool wanted(void *self, const cadre_parameter *p) {
-    return p->id != ((witness *)self)->frozen;
-}
-
 static cadre_param_store view_of(witness *w) {
-    return (cadre_param_store){.self = w,
-                               .value = value,
-                               .gradient = gradient,
-                               .ready = ready,
-                               .between = between,
-                               .enter_block = enter_block,
-                               .leave_block = leave_block,
-                               .wanted = w->knows ? wanted : NULL};
+    cadre_param_store view = witness_view(w);
+    view.enter_block = enter_block;
+    view.leave_block = leave_block;
+    return view;
 }
 
 /* Two blocks; the table is used in both. */
@@ -112,13 +68,13 @@ static void run_two_blocks(witness *w, const char *want) {
 
 static void order_of_calls(void **state) {
     (void)state;
-    witness w = {.frozen = -1};
+    witness w = {0};
     run_two_blocks(&w, "[0 ]0 [1 ]1 (1 =table =u !u )1 (0 =w =bias !w !bias +table !table )0 ");
-    w.frozen = W;
+    w.frozen = 1u << W;
     run_two_blocks(&w, "[0 ]0 [1 ]1 (1 =table =u !u )1 (0 =bias !bias +table !table )0 ");
     w.knows = true;
     run_two_blocks(&w, "[0 ]0 [1 ]1 (1 =table =u !u )1 (0 =bias !bias +table !table )0 ");
-    w.frozen = TABLE; /* nothing below needs a gradient but w and bias */
+    w.frozen = 1u << TABLE; /* nothing below needs a gradient but w and bias */
     run_two_blocks(&w, "[0 ]0 [1 ]1 (1 =u !u )1 (0 =w =bias !w !bias )0 ");
 }
 
@@ -126,7 +82,7 @@ static void order_of_calls(void **state) {
 static void unreached_use(void **state) {
     (void)state;
     bench b;
-    witness w = {.b = &b, .frozen = -1};
+    witness w = {.b = &b};
     cadre_param_store view = view_of(&w);
     bench_open(&b, "ref", &view);
     OK(cadre_tape_begin(b.tape, &b.pass));

@@ -12,11 +12,10 @@
 #include "base/file.h"
 #include "nn/model.h"
 #include "support/ranks.h"
+#include "train/text_of.h"
 #include "train/run.h"
 
-enum { STEPS = 6, CHARACTERS = 3000, BLOCKS = 8 };
-
-static char text_file[CADRE_PATH];
+enum { STEPS = 6, BLOCKS = 8 };
 
 static const char *const common[] = {
     "model.layers",  "6",     "model.heads",   "2",   "model.width",       "16",
@@ -254,17 +253,6 @@ static void a_trainer_refuses_what_does_not_fit(void **state) {
     snprintf(limit, sizeof limit, "%lld", (long long)now + (2 << 20));
     OK(train_ten("auto", limit, 1, fitted));
     FAILS(train_ten("auto", limit, 64, fitted), CADRE_ERESOURCE, "above train.memory_limit");
-}
-
-static int make_text(void **state) {
-    (void)state;
-    static const char line[] = "the cat sat on a mat, and it was so; she said no more.\n";
-    char text[CHARACTERS];
-    for (int i = 0; i < CHARACTERS; i++) text[i] = line[(i * 7 + i / 50) % (int)(sizeof line - 1)];
-    char *path = temp_file(temp_folder(), "text.txt", text, sizeof text);
-    snprintf(text_file, sizeof text_file, "%s", path);
-    free(path);
-    return 0;
 }
 
 int main(void) {

@@ -12,11 +12,10 @@
 #include "base/file.h"
 #include "checkpoint/checkpoint.h"
 #include "support/ranks.h"
+#include "train/text_of.h"
 #include "train/run.h"
 
-enum { MOST = 64, CHARACTERS = 3000 };
-
-static char text_file[CADRE_PATH];
+enum { MOST = 64 };
 
 /* A run: what differs between them. */
 typedef struct scenario {
@@ -362,17 +361,6 @@ static void any_thing_fails(void **state) {
         }
     }
     assert_true(failures > 5);
-}
-
-static int make_text(void **state) {
-    (void)state;
-    static const char line[] = "the cat sat on a mat, and it was so; she said no more.\n";
-    char text[CHARACTERS];
-    for (int i = 0; i < CHARACTERS; i++) text[i] = line[(i * 7 + i / 50) % (int)(sizeof line - 1)];
-    char *path = temp_file(temp_folder(), "text.txt", text, sizeof text);
-    snprintf(text_file, sizeof text_file, "%s", path);
-    free(path);
-    return 0;
 }
 
 static int drop_records(void **state) {
