@@ -70,6 +70,16 @@ static void buckets_travel_while_backward_goes_on(void **unused) {
     free(exposed);
 }
 
+/* A rank that comes late to the norm: waiting for it is communication's time, not the update's. */
+static void waiting_is_no_part_of_the_update(void **unused) {
+    (void)unused;
+    training t = {.kind = "mlp", .late_rank = 2};
+    trained *got = run_training(&t, 2);
+    assert_true(got->exposed_ns >= LATE_NS / 2);
+    assert_true(got->update_ns < LATE_NS / 2);
+    free(got);
+}
+
 static void threads_change_no_bit(void **unused) {
     (void)unused;
     training one = {.kind = "gpt2", .steps = 3, .clip = 1, .threads = 1}, more = one;
@@ -195,6 +205,7 @@ int main(void) {
         cmocka_unit_test(mlp_f32),
         cmocka_unit_test(buckets_and_overlap_change_no_bit),
         cmocka_unit_test(buckets_travel_while_backward_goes_on),
+        cmocka_unit_test(waiting_is_no_part_of_the_update),
         cmocka_unit_test(threads_change_no_bit),
         cmocka_unit_test(accumulation_is_one_large_batch),
         cmocka_unit_test(dropout_is_the_same_on_every_layout),

@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/alloc.h"
 #include "base/fault.h"
@@ -24,7 +25,7 @@ enum { ROOM = 830000, LENGTH = 64, CLASSES = 65 };
 enum { ROOM = 12000, LENGTH = 8, CLASSES = 11 };
 #define TRAINER_SIZE "2", "2", "16", "8", "11"
 #endif
-enum { STEPS_MOST = 6, SAMPLES = 6, FEATURES = 7 };
+enum { STEPS_MOST = 6, SAMPLES = 6, FEATURES = 7, LATE_NS = 200000000 };
 
 typedef struct training {
     const char *kind;    /* "gpt2", "mlp" */
@@ -49,6 +50,7 @@ typedef struct training {
     bool meta;  /* a dry run; the world then has one rank */
     const char *dp;
     int recompute; /* blocks to be computed again */
+    int late_rank; /* rank + 1 that sleeps LATE_NS behind every action; 0: none */
     bool faulty;
     int64_t fault;
 } training;
@@ -66,6 +68,7 @@ typedef struct trained {
     double start[ROOM];    /* weights before and after */
     double end[ROOM];      /* */
     int in_flight;         /* operations of the backward pass beside which a bucket travelled */
+    int64_t exposed_ns, update_ns; /* of the last step */
     int64_t traffic, buckets, bytes[CADRE_MEM_KINDS];
     int64_t live[CADRE_MEM_KINDS]; /* as counted, of all ranks of this process */
     int64_t first_live;            /* activations after the first step, the same */
@@ -242,11 +245,19 @@ static cadre_status one_step(test_rank *me, cadre_parallel *p, const cadre_model
     to->count[step - 1] = r.count;
     to->skipped[step - 1] = r.skipped;
     to->skipped_steps = r.skipped_steps;
+    to->exposed_ns = r.exposed_ns;
+    to->update_ns = r.update_ns;
     if (r.nonfinite[0]) memcpy(to->nonfinite, r.nonfinite, sizeof to->nonfinite);
     if (step == 1 && !t->meta) keep_gradients(p, to);
     if (t->poison && t->poison_rank == me->rank && t->poison_step == step)
         set_value(p, m, t->poison, 0.25);
     return CADRE_OK;
+}
+
+static void sleep_late(void *unused) {
+    (void)unused;
+    const struct timespec time = {.tv_nsec = LATE_NS};
+    nanosleep(&time, NULL);
 }
 
 static cadre_status all_steps(test_rank *me, cadre_parallel *p, const cadre_model *m,
@@ -262,6 +273,7 @@ static cadre_status all_steps(test_rank *me, cadre_parallel *p, const cadre_mode
     int64_t allocations = 0;
     if (to && !t->meta) keep_values(p, to->start);
     if (t->recompute) cadre_parallel_recompute(p, t->recompute);
+    if (t->late_rank == me->rank + 1) cadre_parallel_on_action(p, sleep_late, NULL);
     for (int step = 1; step <= (t->steps ? t->steps : 1) && !st; step++) {
         st = one_step(me, p, m, f, step, to);
         if (step == 1 && t->plant == me->rank + 1) set_value(p, m, "transformer.wpe.weight", 7);

@@ -40,15 +40,24 @@ static int64_t total_of(const cadre_plan *plan) {
     return sum;
 }
 
+/* Megabytes a block, beside which the process counts little. */
+static void large(cadre_settings *set) {
+    OK(cadre_settings_set(set, "model.width", "256"));
+    OK(cadre_settings_set(set, "model.context", "64"));
+    OK(cadre_settings_set(set, "train.micro_batch", "12"));
+}
+
 /* ---- whole runs ---- */
 
 typedef struct scenario {
     const char *recompute, *limit, *dir;
+    bool large;
 } scenario;
 
 typedef struct run_record {
     double loss[STEPS], valid;
     cadre_plan plan;
+    int64_t activations; /* bytes, at the last step */
     int64_t first,
         last; /* allocations after the first step, and before the last one's evaluation */
 } run_record;
@@ -62,6 +71,7 @@ static cadre_status on_start(void *self, const cadre_run *run, const cadre_plan 
 static cadre_status on_step(void *self, const cadre_step_report *report) {
     run_record *r = self;
     r->loss[report->step - 1] = report->loss;
+    r->activations = cadre_mem_live(CADRE_MEM_ACTIVATIONS);
     return CADRE_OK;
 }
 
@@ -88,6 +98,7 @@ static cadre_status whole_run(test_rank *me) {
     const cadre_observer observer = {
         .self = r, .start = on_start, .step = on_step, .eval = on_eval, .rank_trace = on_trace};
     const cadre_run_opts opts = {.observers = &observer, .observer_count = 1};
+    if (s->large) large(set);
     cadre_status st = cadre_settings_set(set, "data.train", text_file);
     if (!st) st = cadre_settings_set(set, "run.dir", s->dir);
     if (!st) st = cadre_run_train(me->comm, set, &opts, &end);
@@ -95,14 +106,18 @@ static cadre_status whole_run(test_rank *me) {
     return st;
 }
 
-static run_record run(const char *recompute, const char *limit, int size) {
-    const scenario s = {recompute, limit, temp_folder()};
+static run_record run_of(const scenario *s, int size) {
     run_record records[4];
     test_result results[4];
     memset(records, 0, sizeof records);
-    on_threads(size, NULL, whole_run, &s, records, sizeof *records, results);
+    on_threads(size, NULL, whole_run, s, records, sizeof *records, results);
     all_ok(results, size);
     return records[0];
+}
+
+static run_record run(const char *recompute, const char *limit, int size) {
+    const scenario s = {recompute, limit, temp_folder(), false};
+    return run_of(&s, size);
 }
 
 static void runs_are_the_same(void **state) {
@@ -129,7 +144,7 @@ static void nothing_is_allocated_after_the_first_step(void **state) {
 
 static void a_run_is_refused(void **state) {
     (void)state;
-    const scenario s = {"auto", "1MiB", temp_folder()};
+    const scenario s = {"auto", "1MiB", temp_folder(), false};
     run_record records[2];
     test_result results[2];
     on_threads(2, NULL, whole_run, &s, records, sizeof *records, results);
@@ -138,13 +153,6 @@ static void a_run_is_refused(void **state) {
 }
 
 /* ---- plans ---- */
-
-/* Megabytes a block, beside which the process counts little. */
-static void large(cadre_settings *set) {
-    OK(cadre_settings_set(set, "model.width", "256"));
-    OK(cadre_settings_set(set, "model.context", "64"));
-    OK(cadre_settings_set(set, "train.micro_batch", "12"));
-}
 
 static cadre_plan plan_of(const char *recompute, int64_t limit) {
     char text[32];
@@ -197,6 +205,19 @@ static void the_fewest_that_fit(void **state) {
     refused_plan("none", most - 4 * slack, "give train.recompute=auto");
     (void)plan_of("none", most + slack);
     (void)plan_of("block", least + slack);
+}
+
+static void a_run_computes_as_many_again_as_planned(void **state) {
+    (void)state;
+    if (getenv("CADRE_TEST_SANITIZER")) skip();
+    char limit[32];
+    cadre_plan none = plan_of("none", 0), block = plan_of("block", 0);
+    snprintf(limit, sizeof limit, "%lld", (long long)(total_of(&none) + total_of(&block)) / 2);
+    const scenario s = {"auto", limit, temp_folder(), true};
+    run_record r = run_of(&s, 1);
+    assert_in_range(r.plan.recomputed_blocks, 1, 5);
+    assert_true(r.activations > 0);
+    assert_true(r.activations <= r.plan.bytes_per_rank[CADRE_MEM_ACTIVATIONS]);
 }
 
 /* ---- trainers ---- */
@@ -258,10 +279,10 @@ static void a_trainer_refuses_what_does_not_fit(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_are_the_same),
-
         cmocka_unit_test(nothing_is_allocated_after_the_first_step),
         cmocka_unit_test(a_run_is_refused),
         cmocka_unit_test(the_fewest_that_fit),
+        cmocka_unit_test(a_run_computes_as_many_again_as_planned),
         cmocka_unit_test(trainers_do_it_too),
         cmocka_unit_test(a_trainer_refuses_what_does_not_fit),
     };
