@@ -132,6 +132,11 @@ static cadre_status open_model(cadre_run *run) {
     CADRE_TRY(cadre_queue_open(&run->queue, c->run.device, run->pool));
     CADRE_TRY(cadre_model_open(&run->model, run->set));
     cadre_optim_scale(&run->cfg.optim, c->train.batch);
+    return CADRE_OK;
+}
+
+static cadre_status open_parallel(cadre_run *run) {
+    const cadre_config *c = &run->cfg;
     CADRE_TRY(cadre_parallel_open(&run->parallel, run->world, run->model, run->queue, &c->parallel,
                                   &c->optim));
     return cadre_parallel_tape(run->parallel, &run->eval_tape);
@@ -249,6 +254,8 @@ cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *s
     CADRE_TRY(open_data(run));
     CADRE_TRY(agree_on_folder(run));
     CADRE_TRY(open_model(run));
+    CADRE_TRY(open_plan(run)); /* before the memory is taken that may not be there */
+    CADRE_TRY(open_parallel(run));
     CADRE_TRY(open_parameters(run));
     run->end.step = run->end.first_step = run->step;
     if (!isnan(run->cfg.train.epochs))
@@ -256,7 +263,6 @@ cadre_status cadre_run_open(cadre_run *run, cadre_comm *world, cadre_settings *s
             (int64_t)ceil(run->cfg.train.epochs * (double)run->sampler.per_epoch - 1e-6);
     if (run->step >= run->cfg.train.steps)
         return CADRE_OK; /* finished before: no step to load for */
-    CADRE_TRY(open_plan(run));
     CADRE_TRY(take_memory(run));
     CADRE_TRY(cadre_loader_open(&run->loader, cadre_corpus_train(run->corpus), &run->sampler,
                                 &run->batching, run->samples, CADRE_LOADER_AHEAD));

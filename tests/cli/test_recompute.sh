@@ -13,6 +13,8 @@ expect "a run may go on with another choice" 0 'continuing from step 4' $train -
 refused "auto: too little" 6 'even with every block computed again.*memory_limit=1.0 MiB' \
     $train --train.recompute=auto --train.memory_limit=1MiB --run.name=little
 refused "none: too little" 6 'train.recompute=block would still need' $train --train.memory_limit=1MiB --run.name=little
+refused "a machine too small, before memory is taken" 6 'the plan needs .* for 1 rank of this machine' \
+    $CADRE train --data.train=text.txt --model.preset=gpt2-13b --train.batch=1 --ranks 1 --run.name=huge
 refused "more than is there" 2 'none, block, auto\|none|block|auto' $train --train.recompute=some
 
 plan="$CADRE plan --model.preset=gpt2-124m --train.batch=16 --ranks 1 --run.threads=1"
