@@ -6,57 +6,33 @@
 
 #include <errno.h>
 #include <hwloc.h>
+#include <math.h>
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
+#include "base/file.h"
 #include "base/status.h"
 
-/* The quota of one cgroup in processors, rounded up; 0: none. */
-static int quota_of(const char *folder) {
-    char path[4200];
-    snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", folder);
+/* The quota of one cgroup in processors, rounded up. */
+static double quota_of(const char *folder) {
+    char path[2 * CADRE_PATH + 16];
+    snprintf(path, sizeof path, "%s/cpu.max", folder);
     FILE *from = fopen(path, "re");
-    if (!from) return 0;
+    if (!from) return INFINITY;
     long long most = 0, period = 0;
     int got = fscanf(from, "%lld %lld", &most, &period);
     fclose(from);
-    return got == 2 && most > 0 && period > 0 ? (int)((most + period - 1) / period) : 0;
-}
-
-/* This process's cgroup: "/user.slice/x.scope", or "" for the root and where there is none. */
-static void own_cgroup(char *ret_folder, size_t room) {
-    char line[4096];
-    ret_folder[0] = '\0';
-    FILE *from = fopen("/proc/self/cgroup", "re");
-    while (from && fgets(line, sizeof line, from)) {
-        if (strncmp(line, "0::/", 4) != 0) continue;
-        line[strcspn(line, "\n")] = '\0';
-        snprintf(ret_folder, room, "%s", line[4] ? line + 3 : "");
-        break;
-    }
-    if (from) fclose(from);
-}
-
-/* The tightest quota from the own cgroup up to the root; 0: none. */
-static int quota(void) {
-    char folder[4096];
-    own_cgroup(folder, sizeof folder);
-    for (int least = 0;;) {
-        int here = quota_of(folder);
-        if (here > 0 && (least == 0 || here < least)) least = here;
-        char *slash = strrchr(folder, '/');
-        if (!slash) return least;
-        *slash = '\0';
-    }
+    return got == 2 && most > 0 && period > 0 ? (double)((most + period - 1) / period) : INFINITY;
 }
 
 int cadre_cpus_count(void) {
     cpu_set_t set;
     int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
                                                             : (int)sysconf(_SC_NPROCESSORS_ONLN);
-    int limit = quota();
-    if (limit > 0 && limit < count) count = limit;
+    double limit = cadre_cgroup_least(CADRE_CGROUP_LIST, CADRE_CGROUP_ROOT, NULL, quota_of);
+    if (limit < count) count = (int)limit;
     return count > 0 ? count : 1;
 }
 

@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/file.h"
 
 int64_t cadre_memory_now(void) {
@@ -24,52 +24,29 @@ int64_t cadre_memory_now(void) {
     return kib * 1024;
 }
 
-/* The number in a file, INFINITY where there is none ("max", no file). */
-static double limit_in(const char *path) {
+static double limit_in(const char *folder, const char *name) {
+    char path[2 * CADRE_PATH + 32];
     double limit = INFINITY;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *from = fopen(path, "re");
     if (!from) return limit;
-    if (fscanf(from, "%lf", &limit) != 1) limit = INFINITY;
+    if (fscanf(from, "%lf", &limit) != 1) limit = INFINITY; /* "max" */
     fclose(from);
     return limit;
 }
 
-/* The least limit of a group and of all around it. */
-static double limit_around(const char *root, const char *part, char *group, const char *file) {
-    char path[2 * CADRE_PATH];
-    double least = INFINITY;
-    for (;;) {
-        snprintf(path, sizeof path, "%s%s%s/%s", root, part, group, file);
-        least = fmin(least, limit_in(path));
-        char *slash = strrchr(group, '/');
-        if (!slash) return least;
-        *slash = 0;
-    }
+/* A folder holds the file of one version of control groups. */
+static double limit_of(const char *folder) {
+    return fmin(limit_in(folder, "memory.max"), limit_in(folder, "memory.limit_in_bytes"));
 }
 
 double cadre_memory_of_groups(const char *list, const char *root) {
-    char line[CADRE_PATH];
-    double least = INFINITY;
-    FILE *from = fopen(list, "re");
-    if (!from) return least;
-    while (
-        fgets(line, sizeof line, from)) { /* ID:CONTROLLERS:GROUP, version 2 has no controllers */
-        line[strcspn(line, "\n")] = 0;
-        char *kinds = strchr(line, ':'), *group = kinds ? strchr(kinds + 1, ':') : NULL;
-        if (!group) continue;
-        *group++ = 0;
-        if (!kinds[1])
-            least = fmin(least, limit_around(root, "", group, "memory.max"));
-        else if (strstr(kinds, "memory"))
-            least = fmin(least, limit_around(root, "/memory", group, "memory.limit_in_bytes"));
-    }
-    fclose(from);
-    return least;
+    return cadre_cgroup_least(list, root, "memory", limit_of);
 }
 
 double cadre_memory_of_machine(void) {
     double all = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-    return fmin(all, cadre_memory_of_groups("/proc/self/cgroup", "/sys/fs/cgroup"));
+    return fmin(all, cadre_memory_of_groups(CADRE_CGROUP_LIST, CADRE_CGROUP_ROOT));
 }
 
 void cadre_memory_sample(cadre_memory *m) {

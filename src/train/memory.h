@@ -15,9 +15,8 @@ int64_t cadre_memory_now(void);
 /* Local. Bytes of memory that this machine has, or lets this process's control groups have (a
  * container, a job of Slurm's). */
 double cadre_memory_of_machine(void);
-/* Local. The least memory limit of the control groups that the file `list` names
- * (/proc/self/cgroup) and of those around them, as files below `root` (/sys/fs/cgroup); both
- * versions of Linux's control groups (cgroups(7)). INFINITY: no limit. */
+/* Local. The least memory limit of this process's control groups (base/cgroup.h); INFINITY: none.
+ */
 double cadre_memory_of_groups(const char *list, const char *root);
 
 typedef struct cadre_memory {

@@ -9,9 +9,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/fault.h"
 #include "base/hash.h"
 #include "parallel/context.h"
@@ -256,8 +256,7 @@ static cadre_status one_step(test_rank *me, cadre_parallel *p, const cadre_model
 
 static void sleep_late(void *unused) {
     (void)unused;
-    const struct timespec time = {.tv_nsec = LATE_NS};
-    nanosleep(&time, NULL);
+    cadre_sleep_ms(LATE_NS / 1000000);
 }
 
 static cadre_status all_steps(test_rank *me, cadre_parallel *p, const cadre_model *m,

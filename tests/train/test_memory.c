@@ -3,6 +3,7 @@
  * Memory that a job may have: the limits of control groups of both versions.
  */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -12,13 +13,12 @@
 static const char *folder;
 
 static void put(const char *name, const char *text) {
-    char path[CADRE_PATH], *slash;
-    cadre_join(path, sizeof path, folder, name);
-    slash = strrchr(path, '/');
-    *slash = 0;
-    OK(cadre_mkdirs(path));
-    *slash = '/';
-    OK(cadre_file_replace(path, text, strlen(text)));
+    free(temp_file(folder, name, text, strlen(text)));
+}
+
+static void make(const char *name) {
+    char path[CADRE_PATH];
+    OK(cadre_mkdirs(cadre_join(path, sizeof path, folder, name)));
 }
 
 static double limit_of(const char *list) {
@@ -29,6 +29,8 @@ static double limit_of(const char *list) {
 
 static void groups_of_version_2(void **state) {
     (void)state;
+    make("job/step");
+    make("free");
     put("memory.max", "max\n");
     put("job/memory.max", "4096\n");
     put("job/step/memory.max", "8192\n");
@@ -42,6 +44,7 @@ static void groups_of_version_2(void **state) {
 
 static void groups_of_version_1(void **state) {
     (void)state;
+    make("memory/box");
     put("memory/memory.limit_in_bytes", "9223372036854771712\n");
     put("memory/box/memory.limit_in_bytes", "1048576\n");
     assert_true(limit_of("3:cpuset:/box\n4:memory:/box\n0::/free\n") == 1048576);
